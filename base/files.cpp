@@ -20,24 +20,6 @@ std::string join(const std::string& file, const std::string& fqn,
   return text;
 }
 
-std::string cure_of(int error) {
-  switch (error) {
-    case ENOSPC:
-    case EDQUOT:
-      return "free some space, or keep fewer checkpoints";
-    case EACCES:
-    case EPERM:
-    case EROFS:
-      return "make the folder writable, or choose another one";
-    case ELOOP:
-      return "symbolic links are not followed here: put the file itself there; cp -rL "
-             "FOLDER COPY copies a folder with what its links lead to, as those of a "
-             "cache of Hugging Face do";
-    default:
-      return "";
-  }
-}
-
 bool contains(const std::string& comma_separated, const std::string& wanted) {
   std::istringstream names(comma_separated);
   for (std::string name; std::getline(names, name, ',');) {
@@ -68,6 +50,26 @@ FileError::FileError(std::string file, std::string fqn, std::string problem,
       cure_(std::move(cure)) {}
 
 std::string FileError::without_cure() const { return join(file_, fqn_, problem_, ""); }
+
+std::string cure_of(int error) {
+  switch (error) {
+    case ENOSPC:
+    case EDQUOT:
+      return "free some space, or keep fewer checkpoints";
+    case EFBIG:
+      return "raise the limit on file sizes (ulimit -f unlimited)";
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return "make the folder writable, or choose another one";
+    case ELOOP:
+      return "symbolic links are not followed here: put the file itself there; cp -rL "
+             "FOLDER COPY copies a folder with what its links lead to, as those of a "
+             "cache of Hugging Face do";
+    default:
+      return "";
+  }
+}
 
 void throw_errno(const std::string& path, const std::string& action, int error) {
   throw FileError(path, "",

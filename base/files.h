@@ -30,6 +30,9 @@ class FileError : public std::runtime_error {
   std::string file_, fqn_, problem_, cure_;
 };
 
+// What to do about an error of the system, to a file that is written; "": who knows.
+std::string cure_of(int error);
+
 // Throw for a failed system call: "PATH: cannot write 12 bytes: No space left on device".
 [[noreturn]] void throw_errno(const std::string& path, const std::string& action,
                               int error);

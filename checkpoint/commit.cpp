@@ -44,7 +44,9 @@ void require_seen(const Folder& folder, const ShardReport& report) {
 }
 
 FileEntry write_virtual_file(const Folder& folder, const Manifest& manifest, Io& io) {
-  const auto image = make_virtual_image(manifest.tensors, manifest.aliases);
+  const auto image = of_file(folder.path_of(kVirtualFile), [&] {
+    return make_virtual_image(manifest.tensors, manifest.aliases);
+  });
   File file = folder.create(kVirtualFile, io);
   const int64_t bytes = image->size_bytes();
   file.announce_size(bytes);

@@ -19,6 +19,17 @@ inline void check_name(std::string_view name, const std::string& file = {}) {
   if (!problem.empty()) throw CheckpointError(file, std::string(name), problem);
 }
 
+// Let what `make` throws of no file name this one.
+template <class Make>
+auto of_file(const std::string& file, const Make& make) {
+  try {
+    return make();
+  } catch (const CheckpointError& error) {
+    if (!error.file().empty()) throw;
+    throw CheckpointError(file, error.fqn(), error.problem(), error.cure());
+  }
+}
+
 // Let what `work` throws name the tensor, too.
 template <class Work>
 void naming(const std::string& fqn, const Work& work) {

@@ -41,7 +41,8 @@ int64_t check_h5(int64_t result, const char* call) {
   const bool is_known = errno == EFBIG || errno == ENOSPC || errno == ENOMEM;
   std::string messages = is_known ? std::string(": ") + std::strerror(errno) : "";
   H5Ewalk2(H5E_DEFAULT, H5E_WALK_DOWNWARD, append_message, &messages);
-  throw CheckpointError("", "", text_of(call, " failed", messages));
+  throw CheckpointError("", "", text_of(call, " failed", messages),
+                        is_known ? cure_of(errno) : "");
 }
 
 // H5dont_atexit: after a failure HDF5's cleanup at exit can crash.

@@ -1,6 +1,10 @@
 #include "checkpoint/h5_source.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <optional>
 #include <set>
@@ -33,6 +37,9 @@ void require_file(const std::string& path) {
 }
 
 H5Handle open_file(const std::string& path) {
+  if (const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC)); file < 0)
+    throw CheckpointError(path, "", text_of("it cannot be read: ", std::strerror(errno)),
+                          "look at who may read it");
   if (check_h5(H5Fis_hdf5(path.c_str()), "H5Fis_hdf5") == 0)
     throw CheckpointError(path, "", "it is no HDF5 file", kPlainFile);
   const H5Handle access = make_options(H5P_FILE_ACCESS);
@@ -95,10 +102,13 @@ H5Source::H5Source(const std::string& file)
     opened_->listed = list_datasets(*opened_->file);
   } catch (const CheckpointError& error) {
     opened_->file.reset();
+    const bool is_locked = error.problem().find("unable to lock") != std::string::npos;
     throw CheckpointError(file, error.fqn(), error.problem(),
-                          error.cure().empty() ? "copy it again: it is damaged, or was "
-                                                 "not written to its end"
-                                               : error.cure());
+                          is_locked ? "end the program that has it open; or, on a file "
+                                      "system without locks, HDF5_USE_FILE_LOCKING=FALSE"
+                          : error.cure().empty() ? "copy it again: it is damaged, or was "
+                                                   "not written to its end"
+                                                 : error.cure());
   }
   for (const auto& [name, listed] : opened_->listed) datasets_[name] = listed.is;
 }

@@ -27,7 +27,7 @@ File create_shard(const std::string& folder, int rank, int world_size, Io& io) {
 // The file's size, and what of it HDF5 wrote around the slices, which come later.
 ShardReport lay_out(const std::vector<Slice>& slices, int rank, int world_size,
                     File& file, Io& io) {
-  const auto layout = lay_out_shard(slices);
+  const auto layout = of_file(file.path(), [&] { return lay_out_shard(slices); });
   ShardReport report{rank, world_size, {shard_file(rank, world_size)}, {}};
   std::vector<Range> taken;
   for (size_t i = 0; i < slices.size(); ++i) {

@@ -58,7 +58,7 @@ void Channel::run(const RankCall& call,
                   const std::function<void(Transport&)>& operation) {
   delay_point(std::string("comm.") + name_of(call.operation));
   if (failure_) std::rethrow_exception(failure_);
-  const Activity::Waiting waiting(description_of(call));
+  const Activity::Stretch waiting(description_of(call), {}, /*waits=*/true);
   try {
     operation(*transport_);
   } catch (const std::exception& error) {

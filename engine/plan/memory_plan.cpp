@@ -170,12 +170,6 @@ int64_t MemoryPlan::shared_bytes() const {
   return total;
 }
 
-int64_t MemoryPlan::total_bytes() const {
-  int64_t total = 0;
-  for (const MemoryEntry& entry : entries) total += entry.bytes;
-  return total;
-}
-
 bool has_fixed_weights(const UnitPlan& plan, const Options& options) {
   return std::ranges::any_of(
       plan.parts, [&](const PlannedPart& part) { return is_fixed(part, options); });

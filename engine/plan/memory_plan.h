@@ -94,7 +94,6 @@ struct MemoryPlan {
   bool adds_in_place(int unit) const;
   bool rounds_gradients() const;  // are finished ones kept in 2 bytes?
   int64_t shared_bytes() const;   // of this rank, in what ranks share
-  int64_t total_bytes() const;
 };
 
 constexpr int64_t kGpuNormBytes = 256;  // where a GPU adds a gradient's norm up

@@ -111,9 +111,15 @@ struct H5Weights::Impl {
   void read(const std::string& name, int64_t begin, std::span<float> out) {
     Activity::here().sign();
     source.read(paths.at(name), begin, out);
-    if (std::isfinite(max_abs(out.data(), static_cast<int64_t>(out.size())))) return;
+    require_finite(name,
+                   std::isfinite(max_abs(out.data(), static_cast<int64_t>(out.size()))),
+                   "fp32");
+  }
+
+  void require_finite(const std::string& name, bool is_finite, const char* type) const {
+    if (is_finite) return;
     throw CheckpointError(source.path(), paths.at(name),
-                          "it has values that are not finite in fp32",
+                          text_of("it has values that are not finite in ", type),
                           "look at what wrote it");
   }
 
@@ -133,7 +139,13 @@ struct H5Weights::Impl {
     const H5Dataset& found = dataset(name);
     const at::Tensor value = at::empty(found.shape, scalar_type(found.dtype));
     source.read_stored(paths.at(name), 0, value.numel(), value.mutable_data_ptr());
-    return value.to(scalar_type(dtype)).contiguous();
+    const at::Tensor converted = value.to(scalar_type(dtype)).contiguous();
+    require_finite(name, converted.isfinite().all().item<bool>(), name_of(dtype));
+    return converted;
+  }
+
+  bool is_rounded(const std::string& name, DType dtype = DType::kFp32) const {
+    return !name.empty() && dataset(name).dtype == DType::kFp64 && dtype != DType::kFp64;
   }
 
   std::vector<WholeTensor> read_whole() {
@@ -163,10 +175,12 @@ H5Weights::H5Weights(torch::nn::Module& model, const Options& options,
   unread_ = named.ignored;
   const std::vector<std::string>& dead = impl_->sources.dead;
   unread_.insert(unread_.end(), dead.begin(), dead.end());
-  for (const std::vector<std::string>& of_param : impl_->sources.of_param) {
-    if (impl_->dataset(of_param.front()).dtype == DType::kFp64)
-      rounded_.push_back(of_param.front());
-  }
+  const Sources& sources = impl_->sources;
+  for (const std::vector<std::string>& of_param : sources.of_param)
+    if (impl_->is_rounded(of_param.front())) rounded_.push_back(of_param.front());
+  for (size_t i = 0; i < sources.of_buffer.size(); ++i)
+    if (impl_->is_rounded(sources.of_buffer[i], impl_->wanted(impl_->buffers[i]).dtype))
+      rounded_.push_back(sources.of_buffer[i]);
 }
 
 H5Weights::~H5Weights() = default;

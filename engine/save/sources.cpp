@@ -58,14 +58,21 @@ class Finder {
   const SafetensorsNames& names_;
 };
 
+// Some of what the model lacks in the file, and some of what the file has beside it: the
+// one may be the other under another name.
 [[noreturn]] void refuse(const std::string& file, const std::string& cure,
-                         const std::vector<std::string>& problems) {
+                         const std::vector<std::string>& unfit,
+                         const std::vector<std::string>& unknown) {
   constexpr size_t kMost = 20;
-  std::string text = std::to_string(problems.size()) + " tensor(s) do not fit the model:";
-  for (size_t i = 0; i < std::min(kMost, problems.size()); ++i)
-    text += "\n  - " + problems[i];
-  if (problems.size() > kMost)
-    text += "\n  - and " + std::to_string(problems.size() - kMost) + " more";
+  std::string text =
+      text_of(unfit.size() + unknown.size(), " tensor(s) do not fit the model:");
+  for (const auto* problems : {&unfit, &unknown}) {
+    for (size_t i = 0; i < std::min(kMost, problems->size()); ++i)
+      text += "\n  - " + (*problems)[i];
+    if (problems->size() > kMost)
+      text += text_of("\n  - and ", problems->size() - kMost, " more",
+                      problems == &unknown ? " that are not in the model" : "");
+  }
   throw CheckpointError(file, "", text, cure);
 }
 
@@ -76,6 +83,7 @@ Sources find_sources(const std::vector<WantedTensor>& params,
                      const OfferedTensors& tensors, const SafetensorsNames& names,
                      const std::string& file, const std::string& cure) {
   Sources sources;
+  std::vector<std::string> unknown;
   Finder finder(tensors, names);
   for (const WantedTensor& param : params) sources.of_param.push_back(finder.find(param));
   // Of a file without any they stay as they are: tables that every model makes anew.
@@ -90,10 +98,11 @@ Sources find_sources(const std::vector<WantedTensor>& params,
   for (const auto& [name, tensor] : tensors) {
     if (finder.used.contains(name)) continue;
     const bool is_dead = matches_any(names.dead, name);
-    auto& list = is_dead ? sources.dead : finder.problems;
+    auto& list = is_dead ? sources.dead : unknown;
     list.push_back(printable(name) + (is_dead ? "" : " is not in the model"));
   }
-  if (!finder.problems.empty()) refuse(file, cure, finder.problems);
+  if (!finder.problems.empty() || !unknown.empty())
+    refuse(file, cure, finder.problems, unknown);
   return sources;
 }
 
@@ -117,7 +126,11 @@ void require_equal(const std::string& file, const std::vector<std::string>& name
       const int64_t count = std::min(StoredValues::kFewAtOnce, numel - at);
       read(names[0], begin + at, std::span(first).first(count));
       read(names[i], begin + at, std::span(second).first(count));
-      if (std::equal(first.begin(), first.begin() + count, second.begin())) continue;
+      const auto are_equal = [](float a, float b) {
+        return a == b || (std::isnan(a) && std::isnan(b));
+      };
+      if (std::equal(first.begin(), first.begin() + count, second.begin(), are_equal))
+        continue;
       throw CheckpointError(
           file, names[i],
           "it is tied to " + names[0] + " in the model, and has other values here", cure);

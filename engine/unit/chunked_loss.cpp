@@ -124,7 +124,7 @@ struct ChunkedLoss : torch::autograd::Function<ChunkedLoss> {
                             const at::Tensor& targets, int64_t chunk) {
     context->saved_data["raise"] = raised_by(hidden.scalar_type());
     context->saved_data["chunk"] = chunk;
-    const bool waits = DiscardedGraph::is_here();
+    const bool waits = is_graph_discarded;
     const Pass pass = pass_over(hidden, weight, bias, targets, chunk,
                                 waits ? Wanted{} : wanted_of(hidden, weight, bias));
     context->saved_data["waits"] = waits;

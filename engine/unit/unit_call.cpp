@@ -107,7 +107,7 @@ std::vector<at::Tensor> UnitCall::run_chunk(int64_t chunk) {
   UnitBuffers::Watch buffers = unit.buffers_.watch(!unit.is_known(modes_));
   const JoinMarks marks;
   // With its graph even where that is thrown away: a body may ask what needs a gradient.
-  const DiscardedGraph discarded(unit.recomputes_);
+  const Scoped discarded(is_graph_discarded, unit.recomputes_);
   std::vector<at::Tensor> exchanged;
   const ExchangeTape tape(unit.recomputes_ ? &exchanged : nullptr, unit.fqn_);
   auto graph = std::make_unique<InnerGraph>(unit.fqn_, body_, inputs, wants_grad_);

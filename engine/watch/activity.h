@@ -30,29 +30,20 @@ class Activity {
   static void sign_here(int64_t bytes) { here().sign(bytes); }
 
   // A stretch of work, until the end of the scope: "forward", a unit's FQN, "save step
-  // 40". Begins and ends with a sign. Also a span of the Trace, where `verb` says what is
-  // done with a unit.
+  // 40"; in one that `waits` this rank needs the others: "all_gather 'blocks.4'". Begins
+  // and ends with a sign. Also a span of the Trace, where `verb` says what is done with a
+  // unit.
   class Stretch : NoCopy {
    public:
-    explicit Stretch(std::string what, std::string_view verb = {})
-        : Stretch(std::move(what), verb, false) {}
+    explicit Stretch(std::string what, std::string_view verb = {}, bool waits = false);
     ~Stretch();
 
     // So many bytes will be signed from now on: people may be told how far it is.
     void expect(int64_t bytes);
 
-   protected:
-    Stretch(std::string what, std::string_view verb, bool is_waiting);
-
    private:
     const Trace::Span span_;
     uint64_t id_;
-  };
-
-  // A stretch in which this rank needs the others: "all_gather 'blocks.4'".
-  class Waiting : public Stretch {
-   public:
-    explicit Waiting(std::string call) : Stretch(std::move(call), {}, true) {}
   };
 
   // Of the outermost stretch that expects something.

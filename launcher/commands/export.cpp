@@ -58,7 +58,7 @@ ExportOptions options_of(const CommandLine& line) {
       throw Error(ExitCode::kUsage, "--from names a folder of Hugging Face already",
                   folder, "a run's folder or one of its steps");
     }
-    options.from.push_back(find_checkpoint(folder, "--from"));
+    options.from.push_back(find_and_tell(folder, "--from"));
   }
   return options;
 }

@@ -95,8 +95,8 @@ class Speaker {
       const auto texts = make_texts(reader, begins, settings_, loaded_.shape, manner);
       for (size_t i = 0; i < texts.size(); ++i) {
         if (is_first_ && all > 1)
-          print_text(fmt::format("--- {} of {}\n{}{}", begins[i].sample + 1, all,
-                                 texts[i].prompt, texts[i].text));
+          print_text(printable(fmt::format("--- {} of {}\n{}{}", begins[i].sample + 1,
+                                           all, texts[i].prompt, texts[i].text)));
         tell_end(texts[i].end.finish);
       }
     }

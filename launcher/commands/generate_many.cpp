@@ -34,7 +34,7 @@
 namespace zero::launcher {
 namespace {
 
-using nlohmann::json;
+using nlohmann::json, nlohmann::ordered_json;
 
 std::string hash_of_text(const std::string& text) {
   return to_hex(hash_of(text.data(), text.size()));
@@ -46,20 +46,25 @@ std::string contents_of(const std::string& path) {
   return whole.str();
 }
 
-// A checkpoint's manifest has hashes of all its tensors; of a folder of Hugging Face the
-// files' sizes and times have to do.
-std::string hash_of_model(const FoundCheckpoint& from) {
-  if (!from.is_model_folder)
-    return hash_of_text(contents_of(from.folder + "/manifest.json"));
-  std::string told = contents_of(from.folder + "/config.json");
+// Of a folder of Hugging Face: its config, and the files' sizes and times.
+std::string traits_of_folder(const std::string& folder, const std::string& config) {
   std::vector<std::string> files;
-  for (const auto& entry : std::filesystem::directory_iterator(from.folder))
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
     if (entry.path().extension() == ".safetensors")
       files.push_back(fmt::format("{} {} {}", entry.path().filename().string(),
                                   entry.file_size(),
                                   entry.last_write_time().time_since_epoch().count()));
   std::ranges::sort(files);
-  return hash_of_text(told + fmt::format("{}", fmt::join(files, ",")));
+  return contents_of(folder + "/" + config) + fmt::format("{}", fmt::join(files, ","));
+}
+
+// A checkpoint's manifest has hashes of all its tensors.
+std::string hash_of_model(const FoundCheckpoint& from, const std::string& adapter) {
+  const std::string base = from.is_model_folder
+                               ? traits_of_folder(from.folder, "config.json")
+                               : contents_of(from.folder + "/manifest.json");
+  return hash_of_text(
+      adapter.empty() ? base : base + traits_of_folder(adapter, "adapter_config.json"));
 }
 
 // Whatever of the settings changes a text.
@@ -167,7 +172,7 @@ class ManyTextsSpeaker {
 
   // The first rank reads, and tells the others.
   void read_prompts_of_file(Ranks& ranks) {
-    json told = json::array();
+    ordered_json told = ordered_json::array();
     if (is_first_) {
       for (const PromptLine& line : read_prompts(settings_.sample_prompts)) {
         const Prompt prompt = prompt_of(line);
@@ -178,9 +183,9 @@ class ManyTextsSpeaker {
     }
     std::vector<WrongLine> wrong;
     PromptLine first_wrong;
-    for (const json& each : json::parse(ranks.broadcast(told.dump()))) {
+    for (const auto& each : ordered_json::parse(ranks.broadcast(told.dump()))) {
       PromptLine line{each[0], each[1], each[4], each[5]};
-      line.tokens_hash = hash_of_text(json({each[2], each[3]}).dump());
+      line.tokens_hash = hash_of_text(ordered_json({each[2], each[3]}).dump());
       if (line.wrong.empty())
         prompts_.push_back({line, each[2], each[3]});
       else
@@ -214,7 +219,7 @@ class ManyTextsSpeaker {
   void agree_on_what_to_make(Ranks& ranks) {
     json told;
     if (is_first_) {
-      with_ = {hash_of_model(loaded_.checkpoint),
+      with_ = {hash_of_model(loaded_.checkpoint, settings_.adapter),
                hash_of_settings(settings_, loaded_.shape, tokenizer_path(loaded_))};
       std::vector<PromptLine> lines;
       for (const Prompt& prompt : prompts_) lines.push_back(prompt.line);

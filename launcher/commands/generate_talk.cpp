@@ -126,12 +126,13 @@ class Talker {
     // Nobody at a terminal: Ctrl-C ends the program, as elsewhere.
     std::optional<HandlerScope<1>> stops;
     if (editor_.is_on_terminal()) stops.emplace(std::array{SIGINT}, interrupt);
+    const auto show = [](const std::string& piece) { print_text(piece); };
     const TextManner manner = made_together(
         {.is_text = loaded_.checkpoint.run.is_text,
          .shows_prompt = false,
          .is_stopped =
              [&] { return ranks.largest(is_first_ && is_interrupted, "Ctrl-C") > 0; },
-         .show = is_first_ ? Show(print_text) : Show(),
+         .show = is_first_ ? Show(show) : Show(),
          .speech = [this](int64_t text) { return speech_of(tokenizer_.get(), text); }},
         ranks);
     reader.begin_text();
@@ -139,17 +140,9 @@ class Talker {
         make_texts(reader, {begin}, settings_, loaded_.shape, manner).front();
     if (!is_first_) return;
     print_line("");
-    if (is_chat_) talk_->keep_answer(as_said(made));
+    if (is_chat_) talk_->keep_answer(made.text);
     if (made.end.finish == Finish::kContext)
       warn(fmt::format("the context of {} tokens is full", loaded_.shape.seq_len));
-  }
-
-  // Its bytes, and not what a terminal shows of them; without the text that ended it.
-  std::string as_said(const GeneratedText& made) {
-    std::string text = tokenizer_->decode(made.end.tokens);
-    for (const std::string& stop : settings_.sample_stop)
-      text = text.substr(0, text.find(stop));
-    return text;
   }
 
   LoadedModel& loaded_;

@@ -41,7 +41,9 @@ bool is_keyword(const std::string& resume) {
 std::string checkpoint_of(const Settings& given) {
   if (!is_keyword(given.resume)) return find_checkpoint(given.resume, "--resume");
   if (given.out.empty() || given.resume == "never") return "";
-  const auto newest = checkpoint::newest_complete(given.out);
+  std::vector<std::string> damaged;
+  const auto newest = checkpoint::newest_complete(given.out, &damaged);
+  if (!newest && !damaged.empty()) refuse_all(damaged, given.out);
   return newest ? newest->path : "";
 }
 
@@ -58,9 +60,9 @@ std::optional<EarlierRun> find_earlier_run(const VerbCall& call, ConfigContext c
   EarlierRun run;
   try {
     const Settings given = read_settings(call.line, call.environment, context);
+    run.tells_all = given.data.empty() && is_keyword(given.resume);
     run.checkpoint = checkpoint_of(given);
     if (run.checkpoint.empty()) return std::nullopt;
-    run.tells_all = given.data.empty() && is_keyword(given.resume);
     const std::string config = checkpoint::Reader(run.checkpoint).manifest().config;
     run.settings = settings_to_go_on(parse_saved_run(config, run.checkpoint).settings);
     return run;

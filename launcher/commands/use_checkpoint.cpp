@@ -17,6 +17,7 @@
 #include "launcher/plan/run_plan.h"
 #include "launcher/process/process_setup.h"
 #include "launcher/process/start_ranks.h"
+#include "launcher/process/stop.h"
 #include "launcher/process/world.h"
 #include "launcher/run/adapter_weights.h"
 #include "launcher/run/console.h"
@@ -82,7 +83,7 @@ FoundCheckpoint find_saved_run(const std::string& from, const ModelFamilies& mod
       const SavedRun run = run_from(read_model_folder(from, models, "--from"), models);
       found = json({from, to_text(run), true}).dump();
     } else {
-      const std::string folder = find_checkpoint(
+      const std::string folder = find_and_tell(
           from, "--from",
           "a run's folder, one of its steps, or a model's folder of Hugging Face");
       found = json({folder, checkpoint::Reader(folder).manifest().config, false}).dump();
@@ -263,6 +264,7 @@ int use_checkpoint(const std::string& verb, const VerbCall& call,
   if (!call.announced && to_start.count > 1) {
     to_start.reads_input =
         given_values(line, call.environment).contains("sample_interactive");
+    catch_stop_signals();
     return start_ranks(to_start);
   }
   World world(call.announced);

@@ -1,5 +1,7 @@
 #include "launcher/look/verify.h"
 
+#include <filesystem>
+
 #include "launcher/commands/verbs.h"
 #include "launcher/run/console.h"
 #include "zero/errors.h"
@@ -14,11 +16,17 @@ int verify(const VerbCall& call) {
   if (call.rank() > 0) return static_cast<int>(ExitCode::kDone);
   const CommandLine& line = call.line;
   require_no_settings(line, "verify");
-  const std::vector<std::string> folders = folders_to_verify(line.from);
+  std::vector<std::string> folders;
   std::vector<checkpoint::VerifyReport> reports;
   bool are_sound = true;
-  for (const std::string& folder : folders) {
-    const checkpoint::VerifyReport& report = reports.emplace_back(verify_folder(folder));
+  for (const std::string& folder : folders_to_verify(line.from)) {
+    const checkpoint::VerifyReport report = verify_folder(folder);
+    if (!report.is_sound() && !std::filesystem::exists(folder)) {
+      warn(folder + " was removed while it was read, as a run removes older checkpoints");
+      continue;
+    }
+    folders.push_back(folder);
+    reports.push_back(report);
     are_sound = are_sound && report.is_sound();
     if (!line.json) print_line(folder + ": " + to_text(report));
   }

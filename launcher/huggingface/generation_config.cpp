@@ -118,8 +118,7 @@ std::vector<std::string> take_over(
     if (!is_given("sample_greedy")) said.push_back("always the likeliest token");
   } else {
     const std::optional<double> one = 1;
-    take("sample_temperature",
-         config.samples && config.temperature ? config.temperature : one,
+    take("sample_temperature", config.temperature ? config.temperature : one,
          settings.sample_temperature);
     take("sample_top_k", config.top_k, settings.sample_top_k);
     take("sample_top_p", config.top_p, settings.sample_top_p);

@@ -157,7 +157,7 @@ std::string dtype_of_weights(const std::string& path) try {
 // The model that a checkpoint holds, of whatever step: for its weights alone.
 ModelFolder model_of_checkpoint(const std::string& path, const Settings& settings,
                                 const ModelFamilies& models) {
-  const std::string folder = find_checkpoint(path, "--init-from");
+  const std::string folder = find_and_tell(path, "--init-from");
   const SavedRun run =
       parse_saved_run(checkpoint::Reader(folder).manifest().config, folder);
   const ModelFamily* family = find_family_of(models, run);

@@ -10,7 +10,7 @@
 namespace zero::launcher {
 namespace {
 
-using nlohmann::json;
+using nlohmann::ordered_json;
 
 constexpr char kHelp[] =
     "/reset       begin anew\n"
@@ -18,7 +18,7 @@ constexpr char kHelp[] =
     "/exit        end, as Ctrl-D does\n"
     "Ctrl-C stops an answer; a line with a blank before its / is no command.";
 
-json message(const char* role, const std::string& content) {
+ordered_json message(const char* role, const std::string& content) {
   return {{"role", role}, {"content", content}};
 }
 
@@ -56,9 +56,9 @@ Conversation::Typed Conversation::command(const std::string& name,
   return {Wish::kRefused, fmt::format("\"{}\" is no command; /help tells them", name)};
 }
 
-json Conversation::asked() const {
+ordered_json Conversation::asked() const {
   if (!has_template_) return messages_.back()["content"];
-  json all = json::array();
+  ordered_json all = ordered_json::array();
   if (!instructions_.empty()) all.push_back(message("system", instructions_));
   all.insert(all.end(), messages_.begin(), messages_.end());
   return {{"messages", all}};

@@ -25,7 +25,7 @@ class Conversation {
   Typed take(const std::string& line);
 
   // A text, or an object with all messages.
-  nlohmann::json asked() const;
+  nlohmann::ordered_json asked() const;
   void keep_answer(const std::string& text);
   // As if the last line had not been typed.
   void forget_last() { messages_.erase(messages_.size() - 1); }
@@ -35,7 +35,7 @@ class Conversation {
 
   const bool has_template_;
   std::string instructions_;
-  nlohmann::json messages_ = nlohmann::json::array();
+  nlohmann::ordered_json messages_ = nlohmann::ordered_json::array();
 };
 
 }  // namespace zero::launcher

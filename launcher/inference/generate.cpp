@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/names.h"
+#include "launcher/run/console.h"
 #include "offload/random.h"
 #include "zero/errors.h"
 
@@ -138,7 +139,7 @@ struct SampledText {
 
   void add(std::string& to, const std::string& piece) {
     to += piece;
-    if (show && !piece.empty()) show(piece);
+    if (show && !piece.empty()) show(printable(piece));
   }
   void add_token(int64_t token) { add(made.text, stopped.add(writer.add(token))); }
   void finish(TextEnd end) {

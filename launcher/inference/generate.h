@@ -78,12 +78,13 @@ GenerateOptions generate_options(const Settings& settings, const ModelShape& sha
 TextsAtOnce texts_at_once(const std::vector<TextBegin>& begins, const Settings& settings,
                           const ModelShape& shape);
 
-// As people write tokens: prompt and text, one behind the other, are the whole.
+// As people write tokens: prompt and text, one behind the other, are the whole. Bytes
+// that are not printable, or no characters, are as they came.
 struct GeneratedText {
   std::string prompt, text;
   TextEnd end = {};
 };
-using Show = std::function<void(const std::string& piece)>;
+using Show = std::function<void(const std::string& piece)>;  // made printable
 
 // How texts of a model are made, shown and ended.
 struct TextManner {

@@ -11,13 +11,14 @@
 #include <utility>
 
 #include "launcher/run/console.h"
+#include "launcher/settings/shallow_json.h"
 #include "launcher/settings/values.h"
 #include "zero/errors.h"
 
 namespace zero::launcher {
 namespace {
 
-using nlohmann::json;
+using nlohmann::ordered_json;
 
 bool is_json_lines(const std::string& path) {
   constexpr std::array kEndings = {".jsonl", ".ndjson", ".json"};
@@ -26,9 +27,10 @@ bool is_json_lines(const std::string& path) {
 }
 
 JsonLine json_line(int64_t number, const std::string& line) {
-  JsonLine read{number, json::parse(line, nullptr, /*allow_exceptions=*/false)};
+  JsonLine read{number, parse_shallow<ordered_json>(line)};
   if (read.object.is_discarded())
-    read.wrong = "the line is no JSON";
+    read.wrong = ordered_json::accept(line) ? "the line is nested too deeply"
+                                            : "the line is no JSON";
   else if (!read.object.is_object())
     read.wrong = "the line holds no object";
   return read;
@@ -39,9 +41,9 @@ PromptLine prompt_of(const JsonLine& line) {
     return PromptLine{line.line, {}, what};
   };
   if (!line.wrong.empty()) return wrong(line.wrong);
-  json asked = line.object;
+  ordered_json asked = line.object;
   if (asked.contains("prompt") && !asked["prompt"].is_null()) {
-    const json prompt = asked["prompt"];
+    const ordered_json prompt = asked["prompt"];
     if (prompt.is_string()) return {line.line, prompt};
     asked["messages"] = prompt;
     asked.erase("prompt");

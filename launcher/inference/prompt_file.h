@@ -10,8 +10,9 @@ namespace zero::launcher {
 
 struct PromptLine {
   int64_t line = 0;  // from 1
-  // A text; or, of a conversation, the line's object, with `messages`.
-  nlohmann::json asked;
+  // A text; or, of a conversation, the line's object, with `messages`. Keys stay in their
+  // order, in which a template may write them.
+  nlohmann::ordered_json asked;
   std::string wrong = {};  // what is wrong with it; "": nothing
   std::string cure = {};
   std::string tokens_hash = {};  // of its tokens, and of those that end its texts
@@ -20,7 +21,7 @@ struct PromptLine {
 // A line of JSONL that has something.
 struct JsonLine {
   int64_t line = 0;  // from 1
-  nlohmann::json object = {};
+  nlohmann::ordered_json object = {};
   std::string wrong = {};
 };
 

@@ -65,6 +65,12 @@ void keep_min_p(std::vector<double>& scores, double p) {
     if (likely[token] < p) scores[token] = kNever;
 }
 
+// Also where the temperature is so small that scores by it are no numbers.
+bool takes_likeliest(const Sampling& sampling, const std::vector<double>& scores) {
+  return sampling.temperature == 0 ||
+         !std::isfinite(*std::ranges::max_element(scores) / sampling.temperature);
+}
+
 int64_t draw(const std::vector<double>& scores, double uniform) {
   std::vector<double> cumulative = likelihoods(scores);
   std::partial_sum(cumulative.begin(), cumulative.end(), cumulative.begin());
@@ -79,8 +85,7 @@ std::vector<double> filtered(std::span<const float> logits, std::span<const int6
   std::vector<double> scores(logits.begin(), logits.end());
   if (sampling.repetition_penalty != 1)
     penalise(scores, text, sampling.repetition_penalty);
-  if (sampling.temperature == 0 || !std::isfinite(*std::ranges::max_element(scores)))
-    return scores;
+  if (takes_likeliest(sampling, scores)) return scores;
   for (double& score : scores) score /= sampling.temperature;
   keep_top_k(scores, sampling.top_k);
   keep_top_p(scores, sampling.top_p);
@@ -91,10 +96,9 @@ std::vector<double> filtered(std::span<const float> logits, std::span<const int6
 int64_t choose_token(std::span<const float> logits, std::span<const int64_t> text,
                      const Sampling& sampling, double uniform) {
   const std::vector<double> scores = filtered(logits, text, sampling);
-  const auto likeliest = std::ranges::max_element(scores);
-  if (sampling.temperature == 0 || !std::isfinite(*likeliest))
-    return likeliest - scores.begin();
-  return draw(scores, uniform);
+  return takes_likeliest(sampling, scores)
+             ? std::ranges::max_element(scores) - scores.begin()
+             : draw(scores, uniform);
 }
 
 double log_prob(std::span<const float> logits, int64_t token) {

@@ -1,6 +1,9 @@
 #include "launcher/inference/text_records.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -82,9 +85,11 @@ TextRecords::TextRecords(const std::string& path, const std::vector<PromptLine>&
     if (!std::filesystem::is_regular_file(status)) refuse(path, "it is no regular file");
     if (access(path.c_str(), W_OK) != 0)
       refuse(path, std::string("it cannot be written: ") + std::strerror(errno));
+    lock();
     read_file(prompts, with);
   }
   make_file();
+  lock();
   file_ = std::make_unique<AppendFile>(path, kBegin, "\n", "no more texts are made");
 }
 
@@ -112,6 +117,20 @@ void TextRecords::make_file() const {
   } catch (const checkpoint::CheckpointError& error) {
     refuse(path_, error.problem());
   }
+}
+
+// Another process that writes the file would replace ours, or be replaced. Its lock goes
+// with a file that was put in order; a file system without locks has none.
+void TextRecords::lock() {
+  struct stat of_path {
+  }, of_lock{};
+  do {
+    lock_.emplace(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+    if (*lock_ < 0) refuse(path_, "it cannot be read");
+    if (::flock(*lock_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+      refuse(path_, "another process writes it");
+  } while (::stat(path_.c_str(), &of_path) == 0 && ::fstat(*lock_, &of_lock) == 0 &&
+           of_path.st_ino != of_lock.st_ino);
 }
 
 // A last line without an end was being written when its process ended.
@@ -152,7 +171,7 @@ void TextRecords::add(const std::vector<std::string>& records) {
 
 void TextRecords::finish() {
   if (!file_) {
-    for (const auto& [place, record] : records_) print_line(record);
+    for (const auto& [place, record] : records_) print_text(record + '\n', "the texts");
     return;
   }
   const bool is_in_order = std::ranges::is_sorted(as_they_lie_);

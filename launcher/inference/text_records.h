@@ -4,10 +4,12 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/files.h"
 #include "launcher/inference/generate.h"
 #include "launcher/inference/prompt_file.h"
 
@@ -35,7 +37,8 @@ std::string to_record(const MadeText& made, const PromptLine& prompt,
 //
 // A file has a record as soon as it was made, and is put in order at the end. One that is
 // there is gone on with: its records are kept. It is refused with Error(kUsage), and
-// stays as it is, if one of them was made with something else, or of another prompt.
+// stays as it is, if one of them was made with something else, or of another prompt, or
+// while another process writes it.
 class TextRecords {
  public:
   using Place = std::pair<int64_t, int64_t>;  // line, sample
@@ -57,11 +60,13 @@ class TextRecords {
             const MadeWith& with);
   void write_in_order() const;
   void make_file() const;
+  void lock();
 
   const std::string path_;
   std::map<Place, std::string> records_;
   std::vector<Place> as_they_lie_;  // in the file
   std::unique_ptr<AppendFile> file_;
+  std::optional<Descriptor> lock_;
 };
 
 }  // namespace zero::launcher

@@ -8,7 +8,6 @@
 
 #include "base/names.h"
 #include "launcher/data/token_file.h"
-#include "launcher/run/console.h"
 #include "launcher/settings/values.h"
 #include "zero/errors.h"
 
@@ -62,7 +61,7 @@ bool is_of_numbers(const std::string& prompt) {
 }
 
 std::string TokenWriter::add(int64_t token) {
-  if (next_) return printable(next_(token));
+  if (next_) return next_(token);
   if (!is_text_)
     return fmt::format("{}{}", std::exchange(has_any_, true) ? " " : "", token);
   if (has_ended_) return "";
@@ -74,15 +73,18 @@ std::string TokenWriter::add(int64_t token) {
   return whole_characters();
 }
 
-std::string TokenWriter::finish() { return printable(std::exchange(waiting_, "")); }
+std::string TokenWriter::finish() {
+  return next_ ? next_(std::nullopt) : std::exchange(waiting_, "");
+}
 
 std::string TokenWriter::whole_characters() {
   std::string shown;
   while (!waiting_.empty()) {
     const Character next = first_character(waiting_);
     if (next.is_cut) break;
-    shown += printable(waiting_.substr(0, std::max<size_t>(next.bytes, 1)));
-    waiting_.erase(0, std::max<size_t>(next.bytes, 1));
+    const size_t bytes = std::max<size_t>(next.bytes, 1);
+    shown += waiting_.substr(0, bytes);
+    waiting_.erase(0, bytes);
   }
   return shown;
 }

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,12 +17,12 @@ std::vector<int64_t> parse_prompt(const std::string& prompt, bool is_text, int64
 // Is a prompt one of numbers, and so of tokens?
 bool is_of_numbers(const std::string& prompt);
 
-// What a tokenizer makes of one token more.
-using NextText = std::function<std::string(int64_t token)>;
+// What a tokenizer makes of one token more, or of the end of a text.
+using NextText = std::function<std::string(std::optional<int64_t> token)>;
 
 // Write tokens so, or as a tokenizer does, piece by piece, as they come: characters of
-// several bytes come whole. Text of bytes ends at the first end-of-text token; what is
-// not printable is shown as \xNN.
+// several bytes come whole. Text of bytes ends at the first end-of-text token. Bytes that
+// are no character stay.
 class TokenWriter {
  public:
   explicit TokenWriter(bool is_text, NextText next = {})

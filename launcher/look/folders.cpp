@@ -80,8 +80,7 @@ FoundFolder find_folder(const std::string& dir, const std::string& name) {
   if (has_tensors(dir) || is_model_folder(dir)) {
     found.path = dir;
   } else {
-    found.path = find_checkpoint(dir, name, allowed);
-    if (!step_named_by(dir)) checkpoint::newest_complete(dir, &found.passed_over);
+    found.path = find_checkpoint(dir, name, allowed, &found.passed_over);
   }
   return found;
 }

@@ -103,8 +103,8 @@ constexpr Saver kSavers[] = {draft_nothing,  shard_wider,  keep_less,
                              gather_one,     reshard,      chunk_loss,
                              offload_inputs, split_master, round_frozen};
 
-Fit make_fit(const Wish& before, const Wish& after, RunPlan plan) {
-  Fit fit{after, std::move(plan), {}, 1};
+Fit make_fit(const Wish& before, const Wish& after, RunPlan plan, int num_nodes = 1) {
+  Fit fit{after, std::move(plan), {}, num_nodes};
   for (const Setting& setting : setting_table()) {
     const auto was = setting.value(before.settings), is = setting.value(after.settings);
     if (was != is) fit.changes.push_back({setting.key, word_of(was), word_of(is)});
@@ -164,11 +164,8 @@ std::optional<Fit> on_more_nodes(const Wish& wish, const Planner& plan) {
            split_pass(spread)) {
     }
     if (!find_rank_conflicts(spread.settings, spread.num_ranks).empty()) continue;
-    const std::optional<Wish> saving = with_few_savers(spread, plan);
-    if (!saving) continue;
-    Fit fit = make_fit(wish, *saving, plan(*saving));
-    fit.num_nodes = nodes;
-    return fit;
+    if (const auto saving = with_few_savers(spread, plan))
+      return make_fit(wish, *saving, plan(*saving), nodes);
   }
   return std::nullopt;
 }
@@ -179,12 +176,9 @@ std::optional<Fit> on_roomier_nodes(const Wish& wish, const Planner& plan) {
     Wish spread = wish;
     spread.ranks_on_node = (wish.ranks_on_node + nodes - 1) / nodes;
     if (nodes > wish.ranks_on_node) break;
-    const std::optional<Wish> saving = with_few_savers(spread, plan);
-    if (!saving) continue;
-    Fit fit = make_fit(wish, *saving, plan(*saving));
-    const int ranks = saving->ranks_on_node;
-    fit.num_nodes = (wish.num_ranks + ranks - 1) / ranks;
-    return fit;
+    const int ranks = spread.ranks_on_node;
+    if (const auto saving = with_few_savers(spread, plan))
+      return make_fit(wish, *saving, plan(*saving), (wish.num_ranks + ranks - 1) / ranks);
   }
   return std::nullopt;
 }

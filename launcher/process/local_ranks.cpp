@@ -89,7 +89,8 @@ class LocalJob {
 
   void pass_on() {
     was_told_ = true;
-    warn("saving and stopping; once more leaves at once");
+    warn(std::string(asked_.stop_file.empty() ? "stopping" : "saving and stopping") +
+         "; once more leaves at once");
     for (const auto& rank : ranks_) rank->signal(SIGUSR1);
   }
 

@@ -19,11 +19,6 @@ double number(const json& record, const char* key) {
   return found != record.end() && found->is_number() ? found->get<double>() : kNan;
 }
 
-std::string text(const json& record, const char* key) {
-  const auto found = record.find(key);
-  return found != record.end() && found->is_string() ? found->get<std::string>() : "";
-}
-
 // -1: it tells none, or one that no run has.
 int64_t step_of(const json& record) {
   constexpr int64_t kMost = int64_t{1} << 48;
@@ -79,7 +74,7 @@ void add_start(History& history, const json& record) {
 // Whether it is a record; those of unknown types are.
 bool add_record(History& history, const json& record) {
   if (!record.is_object()) return false;
-  const std::string type = text(record, "type");
+  const std::string type = text_in(record, "type");
   const int64_t step = step_of(record);
   const bool has_step = type != "run" && type != "gap";
   if (type.empty() || (has_step && step < 0)) return false;
@@ -87,12 +82,13 @@ bool add_record(History& history, const json& record) {
   if (type == "eval")
     add(history.evaluations, EvaluationRow{step, number(record, "loss")});
   if (type == "sample")
-    add(history.samples, Sample{step, text(record, "prompt"), text(record, "text")});
+    add(history.samples,
+        Sample{step, text_in(record, "prompt"), text_in(record, "text")});
   if (type == "run") add_start(history, record);
   if (type == "resume" && !history.starts.empty()) history.starts.back().step = step;
   if (type == "memory") history.memory = record;
   if (type == "end") history.has_ended = true;
-  if (type == "stop") history.stopped_by = text(record, "reason");
+  if (type == "stop") history.stopped_by = text_in(record, "reason");
   if (const double lost = number(record, "lost");
       type == "gap" && lost > 0 && lost < 1e15)
     history.num_lost += static_cast<int64_t>(lost);

@@ -12,6 +12,7 @@
 #include <climits>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 #include <optional>
 #include <string_view>
@@ -20,6 +21,7 @@
 #include "launcher/process/stop.h"
 #include "launcher/settings/config.h"
 #include "launcher/settings/values.h"
+#include "zero/errors.h"
 
 namespace zero::launcher {
 namespace {
@@ -81,7 +83,7 @@ void guard_streams() {
 }
 
 // A pipe that can be written at all takes PIPE_BUF bytes without waiting.
-void write_out(std::FILE* file, std::string_view text) {
+bool write_out(std::FILE* file, std::string_view text) {
   std::fflush(file);
   const int stream = fileno(file);
   while (!text.empty() && is_taken(stream)) {
@@ -90,14 +92,18 @@ void write_out(std::FILE* file, std::string_view text) {
     if (done >= 0)
       text.remove_prefix(static_cast<size_t>(done));
     else if (errno != EINTR && errno != EAGAIN)
-      return;
+      return errno == EPIPE;
   }
+  return true;
 }
 
 void print_line(const std::string& line) { write_line(stdout, line); }
-void print_text(const std::string& text) {
+void print_text(const std::string& text, const std::string& what) {
   clear_status();
-  write_out(stdout, text);
+  if (!write_out(stdout, text))
+    throw Error(ExitCode::kEnvironment,
+                what + " cannot be written: " + std::strerror(errno), "standard output",
+                "room on the disk");
   is_line_open = !text.ends_with('\n');
 }
 

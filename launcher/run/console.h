@@ -12,11 +12,13 @@ namespace zero::launcher {
 // its lines.
 void guard_streams();
 // At once. While nobody takes it, as of a full pipe or a terminal that was stopped, it is
-// waited; but what is not taken after a signal has asked to stop is lost.
-void write_out(std::FILE* file, std::string_view text);
+// waited; but what is not taken after a signal has asked to stop is lost. False: it
+// cannot be written, though a reader is there.
+bool write_out(std::FILE* file, std::string_view text);
 void print_line(const std::string& line);  // stdout
-void print_text(const std::string& text);  // the same without an end of line
-void warn(const std::string& line);        // stderr, as printable() makes it
+// A result, as it is. Throws Error(kEnvironment), "... cannot be written".
+void print_text(const std::string& text, const std::string& what = "the text");
+void warn(const std::string& line);  // stderr, as printable() makes it
 
 // What goes on, which --quiet leaves out, and what --verbose adds to it. Lines that were
 // asked for, such as a verb's result, are always printed. Both are made printable().

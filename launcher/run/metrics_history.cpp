@@ -41,10 +41,7 @@ int64_t integer(const json& record, const char* key) {
   return found != record.end() && found->is_number_integer() ? found->get<int64_t>() : -1;
 }
 
-std::string type_of(const json& record) {
-  const auto found = record.find("type");
-  return found != record.end() && found->is_string() ? found->get<std::string>() : "";
-}
+std::string type_of(const json& record) { return text_in(record, "type"); }
 
 // Of the save of that state: "saving" where it was asked for, "save" where it was there,
 // which may be some steps later.

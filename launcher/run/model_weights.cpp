@@ -71,7 +71,7 @@ WeightsPlace find_frozen(Engine& engine, const std::vector<std::string>& paths) 
                   kLacks + std::string("what they came from is not there"),
                   fmt::format("{}", fmt::join(paths, ", ")), kCure);
     const bool is_checkpoint = is_of_run(*there);
-    found = json({is_checkpoint ? find_checkpoint(*there, "--init-from") : *there,
+    found = json({is_checkpoint ? find_and_tell(*there, "--init-from") : *there,
                   is_checkpoint})
                 .dump();
   });

@@ -1,14 +1,12 @@
 #include "launcher/run/new_file.h"
 
-#include <cerrno>
 #include <cstdint>
-#include <cstdio>
-#include <cstring>
 #include <optional>
 
 #include "checkpoint/error.h"
 #include "checkpoint/file.h"
 #include "checkpoint/own_files.h"
+#include "launcher/run/console.h"
 #include "zero/errors.h"
 
 namespace zero::launcher {
@@ -21,16 +19,6 @@ void require_free(const checkpoint::Folder& folder, const std::string& name) {
     throw CheckpointError(folder.path_of(name), "", "is there already");
 }
 
-void write_to_stdout(const std::string& bytes, const std::string& what) {
-  const bool is_written =
-      std::fwrite(bytes.data(), 1, bytes.size(), stdout) == bytes.size() &&
-      std::fflush(stdout) == 0;
-  if (!is_written && errno != EPIPE)
-    throw Error(ExitCode::kEnvironment,
-                what + " cannot be written: " + std::strerror(errno), "standard output",
-                "room on the disk");
-}
-
 }  // namespace
 
 void write_result(bool is_first, const std::string& path, const NewFile& file,
@@ -38,7 +26,7 @@ void write_result(bool is_first, const std::string& path, const NewFile& file,
   if (!is_first)
     produce([](const std::string&) {});
   else if (path.empty())
-    produce([&](const std::string& bytes) { write_to_stdout(bytes, file.what); });
+    produce([&](const std::string& bytes) { print_text(bytes, file.what); });
   else
     write_new_file(path, file, produce);
 }

@@ -31,10 +31,16 @@ ResumePlan plan_resume(const std::string& resume, const std::string& out);
 std::optional<int64_t> step_named_by(const std::string& path);
 
 // The newest complete checkpoint of a run's folder, or the step's folder itself. Throws
-// Error(kUsage) that names `flag`, with what it may name, when there is none.
-std::string find_checkpoint(
-    const std::string& folder, const std::string& flag,
-    const std::string& allowed = "a run's folder or one of its steps");
+// Error(kUsage) that names `flag`, with what it may name, when there is none. For each
+// newer one that is damaged, why it was passed over is appended to `passed_over`.
+inline constexpr char kRunOrStep[] = "a run's folder or one of its steps";
+std::string find_checkpoint(const std::string& folder, const std::string& flag,
+                            const std::string& allowed = kRunOrStep,
+                            std::vector<std::string>* passed_over = nullptr);
+
+// The same, with a line on stderr for each that was passed over.
+std::string find_and_tell(const std::string& folder, const std::string& flag,
+                          const std::string& allowed = kRunOrStep);
 
 // The error for a run all of whose checkpoints are damaged.
 [[noreturn]] void refuse_all(const std::vector<std::string>& reasons,

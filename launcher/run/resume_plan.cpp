@@ -7,6 +7,7 @@
 #include "checkpoint/file.h"
 #include "checkpoint/find.h"
 #include "checkpoint/format.h"
+#include "launcher/run/console.h"
 #include "launcher/run/lines.h"
 #include "launcher/run/resume.h"
 #include "zero/errors.h"
@@ -71,9 +72,10 @@ ResumePlan plan_resume(const std::string& resume, const std::string& out) {
                             steps.size()),
                 out, "--resume auto, or another --out");
   }
-  const std::string chosen = find_checkpoint(resume, "--resume");
-  check_history(chosen, out, steps);
-  return {{chosen}, {}, false};
+  ResumePlan plan;
+  plan.folders = {find_checkpoint(resume, "--resume", kRunOrStep, &plan.passed_over)};
+  check_history(plan.folders.front(), out, steps);
+  return plan;
 }
 
 std::optional<int64_t> step_named_by(const std::string& path) {
@@ -81,20 +83,30 @@ std::optional<int64_t> step_named_by(const std::string& path) {
 }
 
 std::string find_checkpoint(const std::string& folder, const std::string& flag,
-                            const std::string& allowed) {
+                            const std::string& allowed,
+                            std::vector<std::string>* passed_over) {
   std::error_code error;
   if (!fs::is_directory(folder, error)) {
     throw Error(ExitCode::kUsage, no_folder(flag, folder), folder,
                 flag == "--resume" ? kKeywords : allowed);
   }
   if (step_named_by(folder)) return folder;
-  std::vector<std::string> passed_over;
-  if (const auto newest = checkpoint::newest_complete(folder, &passed_over))
-    return newest->path;
-  if (!passed_over.empty()) refuse_all(passed_over, folder);
+  std::vector<std::string> damaged;
+  const auto newest = checkpoint::newest_complete(folder, &damaged);
+  if (!newest && !damaged.empty()) refuse_all(damaged, folder);
+  if (passed_over) *passed_over = damaged;
+  if (newest) return newest->path;
   throw Error(ExitCode::kUsage,
               fmt::format("{} names a folder without checkpoints", flag), folder,
               allowed);
+}
+
+std::string find_and_tell(const std::string& folder, const std::string& flag,
+                          const std::string& allowed) {
+  std::vector<std::string> passed_over;
+  const std::string found = find_checkpoint(folder, flag, allowed, &passed_over);
+  for (const std::string& reason : first_few(passed_over)) warn("passed over: " + reason);
+  return found;
 }
 
 void refuse_all(const std::vector<std::string>& reasons, const std::string& out) {

@@ -116,7 +116,7 @@ class Training {
   double note_save(const PendingSave& done);
   void note_failed_save(const PendingSave& failed);
   void record_save(const PendingSave& done, const std::string& path, double lost);
-  void record_failed_save(const std::exception& error);
+  void record_failed_save(const std::exception& error, bool goes_on);
   bool is_linked_here() const;
   void keep_linked();
   void name_best() const;

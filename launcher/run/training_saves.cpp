@@ -103,8 +103,8 @@ void Training::finish_save(bool goes_on) {
   try {
     path = pending_save_->save->wait();
   } catch (const FileError& error) {
+    if (is_first_rank()) record_failed_save(error, goes_on);
     if (!goes_on) throw;
-    if (is_first_rank()) record_failed_save(error);
     note_failed_save(*pending_save_);
     return pending_save_.reset();
   }
@@ -160,9 +160,10 @@ void Training::record_save(const PendingSave& done, const std::string& path,
   for (const std::string& warning : done.warnings) warn(warning);
 }
 
-void Training::record_failed_save(const std::exception& error) {
+void Training::record_failed_save(const std::exception& error, bool goes_on) {
   metrics_->note("save_failed",
                  {{"step", pending_save_->step}, {"error", printable(error.what())}});
+  if (!goes_on) return;
   warn(fmt::format("step {} is not saved, and the run goes on to its next save: {}",
                    pending_save_->step, error.what()));
 }

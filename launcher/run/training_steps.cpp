@@ -266,9 +266,9 @@ NextText Training::speech() {
   const auto next =
       or_numbers([&] { return speech_of(speaker_.get()); }, [] { return NextText(); });
   if (!next) return nullptr;
-  return [=](int64_t token) {
+  return [=](std::optional<int64_t> token) {
     return or_numbers([&] { return next(token); },
-                      [&] { return fmt::format("<{}>", token); });
+                      [&] { return token ? fmt::format("<{}>", *token) : ""; });
   };
 }
 
@@ -291,11 +291,11 @@ Stop Training::draw_sample() {
   if (stop != Stop::kNo) return stop;
   progress_.last_sample = engine_->num_steps();
   if (!is_first_rank()) return Stop::kNo;
-  metrics_->note("sample", {{"step", progress_.last_sample},
-                            {"prompt", sample.prompt},
-                            {"text", sample.text}});
-  print_line(fmt::format("sample at step {}:\n{}{}", progress_.last_sample, sample.prompt,
-                         sample.text));
+  const std::string prompt = printable(sample.prompt), text = printable(sample.text);
+  metrics_->note("sample",
+                 {{"step", progress_.last_sample}, {"prompt", prompt}, {"text", text}});
+  print_line(
+      fmt::format("sample at step {}:\n{}{}", progress_.last_sample, prompt, text));
   return Stop::kNo;
 }
 

@@ -286,7 +286,8 @@ std::vector<Conflict> find_conflicts(const Settings& s, const ConfigContext& con
       add_if(is_changed(s, key), found, {key},
              key + " is for zero_launch " + verb + "; leave it out");
   };
-  is_for("generate", "sample_prompts sample_interactive sample_log_probs");
+  is_for("generate",
+         "sample_prompts sample_interactive sample_log_probs sample_count sample_batch");
   is_for("eval", "eval_choices eval_per_token");
   for (const std::string key :
        {"sample_every", "sample_tokens", "sample_temperature", "sample_greedy",

@@ -11,6 +11,8 @@ const Translations& same_here() {
        "grad_accum total_batch "
        "grad_accum_steps grad_accumulation_steps global_batch_size batch_size bs batch "
        "total_batch_size tokens_per_batch rampup_batch_size"},
+      {"here: @sample_batch, the texts that are made together",
+       "batch_size batch bs b eval_batch_size per_device_eval_batch_size"},
       {"here: @micro_batch, the samples of one kernel pass",
        "per_device_train_batch_size train_micro_batch_size_per_gpu micro_batch_size "
        "per_device_eval_batch_size per_gpu_train_batch_size per_gpu_eval_batch_size "
@@ -177,6 +179,8 @@ const Translations& same_here() {
        "dataset train_file train_data data_path dataset_path input_file input_bin i "
        "train_files training_data data_dir train_subset dataset_dir input file f corpus "
        "text"},
+      {"here: @sample_prompts, a file of prompts", "input_file input file f"},
+      {"here: @sample_interactive", "i interactive_first instruct"},
       {"here: @data with less of it, or fewer @steps",
        "max_train_samples limit_train_batches max_samples"},
       {"here: @data with files on this machine; nothing is downloaded",
@@ -224,6 +228,8 @@ const Translations& same_here() {
        "save_steps save_interval save_interval_updates checkpoint_interval "
        "checkpoint_every save_freq checkpointing_steps "
        "no_epoch_checkpoints"},
+      {"here: @save async, which is the default",
+       "async_save save_async async_checkpoint"},
       {"here: @save_every, with 0 and @save_at_end=false for no checkpoint at all",
        "save_strategy no_save disable_checkpointing enable_checkpointing checkpointing "
        "enable_checkpoint skip_save save_checkpoints"},

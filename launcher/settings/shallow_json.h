@@ -20,4 +20,12 @@ Json parse_shallow(const std::string& text) {
   return is_deep ? Json(Json::value_t::discarded) : value;
 }
 
+// The text of that key; `otherwise` where there is none.
+inline std::string text_in(const nlohmann::json& object, const char* key,
+                           const std::string& otherwise = "") {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>()
+                                                     : otherwise;
+}
+
 }  // namespace zero::launcher

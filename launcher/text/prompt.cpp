@@ -51,7 +51,7 @@ TokenRow tokens_of(const std::string& text, Tokenizer* tokenizer, bool is_text,
                    : parse_prompt(text, is_text, vocab);
 }
 
-Tokenizer::Question question_of(const nlohmann::json& asked, const Asking& with) {
+Tokenizer::Question question_of(const nlohmann::ordered_json& asked, const Asking& with) {
   const int64_t vocab = with.options.vocab;
   if (asked.is_string())
     return {tokens_of(asked, with.tokenizer, with.is_text, vocab), with.ends};

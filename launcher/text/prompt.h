@@ -38,7 +38,7 @@ struct Asking {
 // A text, or an object with messages, as tokens; and what ends the text that follows.
 // Throws Error(kUsage) as tokens_of() and Tokenizer::ask(), and for messages without a
 // tokenizer.
-Tokenizer::Question question_of(const nlohmann::json& asked, const Asking& with);
+Tokenizer::Question question_of(const nlohmann::ordered_json& asked, const Asking& with);
 
 // Tokens of a prompt. Throws Error(kUsage) for those that the vocabulary lacks.
 TokenRow known(const TokenRow& tokens, int64_t vocab);

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "launcher/process/stop.h"
+#include "launcher/settings/shallow_json.h"
 
 namespace zero::launcher {
 namespace {
@@ -66,10 +67,11 @@ PythonChild::PythonChild(const std::vector<std::string>& command,
   theirs_.reset();  // else its death would not end what we read
 }
 
-json PythonChild::ask(const json& question, const OnNews& on_news) {
+json PythonChild::ask(const nlohmann::ordered_json& question, const OnNews& on_news) {
+  is_long_ = static_cast<bool>(on_news);
   send(question.dump() + "\n");
   while (true) {
-    const std::string line = receive(on_news ? kLongPatience : kPatience);
+    const std::string line = receive(is_long_ ? kLongPatience : kPatience);
     json answer = json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!answer.is_object()) fail("answers what is no JSON: " + line.substr(0, 80));
     if (answer.contains("problem")) tell(answer);
@@ -90,20 +92,12 @@ void PythonChild::fail_by_lack(const char* key, const json& answer) {
 }
 
 void PythonChild::tell(const json& answer) const {
-  const auto text = [&](const char* key, const std::string& otherwise) {
-    const auto found = answer.find(key);
-    return found != answer.end() && found->is_string() ? found->get<std::string>()
-                                                       : otherwise;
-  };
-  const auto code = answer.find("code");
-  const bool is_of_data =
-      code != answer.end() && *code == static_cast<int>(ExitCode::kData);
-  const bool is_of_use =
-      code != answer.end() && *code == static_cast<int>(ExitCode::kUsage);
-  throw Error(is_of_data  ? ExitCode::kData
-              : is_of_use ? ExitCode::kUsage
-                          : ExitCode::kEnvironment,
-              text("problem", answer.dump()), text("where", program_), text("try", ""));
+  const json told = answer.value("code", json());
+  ExitCode code = ExitCode::kEnvironment;
+  for (const ExitCode known : {ExitCode::kData, ExitCode::kUsage})
+    if (told == static_cast<int>(known)) code = known;
+  throw Error(code, text_in(answer, "problem", answer.dump()),
+              text_in(answer, "where", program_), text_in(answer, "try"));
 }
 
 void PythonChild::fail_by_death() {
@@ -113,7 +107,8 @@ void PythonChild::fail_by_death() {
 
 void PythonChild::wait_for(short event, Clock::time_point deadline) {
   while (true) {
-    if (stop_signal() != 0) throw Error(ExitCode::kInterrupted, "stopped", "a tokenizer");
+    if (is_long_ && stop_signal() != 0)
+      throw Error(ExitCode::kInterrupted, "stopped", "a tokenizer");
     if (Clock::now() > deadline) fail("does not answer");
     pollfd ready{ours_, event, 0};
     if (poll(&ready, 1, kLookMs) > 0) return;

@@ -19,19 +19,19 @@ namespace zero::launcher {
 //
 // What it is asked throws Error(kEnvironment) where it cannot start, dies, hangs or
 // answers nonsense, with its last words; Error(kInterrupted) when this program is asked
-// to stop; and the problem that it answers, of the exit code that it gives. One thread at
-// a time.
+// to stop during long work, that is, where news come; and the problem that it answers, of
+// the exit code that it gives. One thread at a time.
 class PythonChild {
  public:
   explicit PythonChild(const std::vector<std::string>& command);
 
   // Told of each line before the answer: those that have "read".
   using OnNews = std::function<void(const nlohmann::json& news)>;
-  nlohmann::json ask(const nlohmann::json& question, const OnNews& on_news = {});
+  nlohmann::json ask(const nlohmann::ordered_json& question, const OnNews& on_news = {});
 
   // Of its answer, that value.
   template <class Value>
-  Value ask(const nlohmann::json& question, const char* key) {
+  Value ask(const nlohmann::ordered_json& question, const char* key) {
     const nlohmann::json answer = ask(question);
     try {
       return answer.at(key).get<Value>();
@@ -58,6 +58,7 @@ class PythonChild {
   Descriptor errors_;
   Child child_;
   std::string received_;
+  bool is_long_ = false;  // what it is asked
 };
 
 // The words that start it: of `python`, else of the Python that this was built with, else

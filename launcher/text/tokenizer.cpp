@@ -26,11 +26,11 @@ std::vector<int64_t> Tokenizer::encode(const std::string& text) {
   return child_->ask<std::vector<int64_t>>({{"encode", text}}, "ids");
 }
 
-Tokenizer::Question Tokenizer::ask(const nlohmann::json& asked,
+Tokenizer::Question Tokenizer::ask(const nlohmann::ordered_json& asked,
                                    const TextOptions& options) {
   if (asked.is_string() && !is_utf8(asked.get<std::string>()))
     throw Error(ExitCode::kUsage, "the text is not valid UTF-8", "", "iconv -t utf-8");
-  nlohmann::json question = manner_of(options);
+  nlohmann::ordered_json question = manner_of(options);
   question.update({{"asked", asked},
                    {"separator", options.separator},
                    {"text_key", options.text_key},
@@ -55,8 +55,9 @@ std::string Tokenizer::decode(const std::vector<int64_t>& tokens) {
   return child_->ask<std::string>({{"decode", tokens}}, "text");
 }
 
-std::string Tokenizer::next(int64_t text, int64_t token) {
-  return child_->ask<std::string>({{"next", {text, token}}}, "text");
+std::string Tokenizer::next(int64_t text, std::optional<int64_t> token) {
+  const nlohmann::ordered_json none, number = token.value_or(0);
+  return child_->ask<std::string>({{"next", {text, token ? number : none}}}, "text");
 }
 
 void Tokenizer::restart() { child_->ask({{"restart", true}}); }

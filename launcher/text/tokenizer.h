@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,15 +35,15 @@ class Tokenizer {
   struct Question {
     std::vector<int64_t> tokens, ends;
   };
-  Question ask(const nlohmann::json& asked, const TextOptions& options);
+  Question ask(const nlohmann::ordered_json& asked, const TextOptions& options);
   // What ends a text: of that word, a token or none, or "" for the model's own end of
   // text. Nothing tells it: none.
   std::vector<int64_t> separator(const std::string& word);
   std::string decode(const std::vector<int64_t>& tokens);
-  // What one more token adds to a text, in whole characters; "" where it ends in one. Of
-  // several that grow together, each has a number. They begin with this object, and at
-  // restart().
-  std::string next(int64_t text, int64_t token);
+  // What one more token adds to a text, in whole characters; "" where it ends in one. No
+  // token: what waits at its end. Of several that grow together, each has a number. They
+  // begin with this object, and at restart().
+  std::string next(int64_t text, std::optional<int64_t> token);
   void restart();
 
  private:

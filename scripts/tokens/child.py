@@ -5,9 +5,10 @@
      true}
     {"encode": TEXT}    as transformers does, with what the   {"ids": [...]}
                         tokenizer puts around a text
-    {"next": ID}        what one more token adds to a text,   {"text": TEXT}
-                        in whole characters; [N, ID] of text
-                        N of several that grow together
+    {"next": [N, ID]}   what one more token adds to text N,    {"text": TEXT}
+                        of several that grow together, in
+                        whole characters; of null what waits
+                        at its end
     {"restart": true}   the next token begins a text          {}
     {"decode": IDS}     the text of tokens                     {"text": TEXT}
     {"ask": {"asked":   a user's words, or an object with      {"ids": [[...], [...]]}
@@ -122,11 +123,29 @@ def manner_of(wanted):
     return Manner(**{name: wanted[name] for name in Manner._fields})
 
 
+class GrowingText:
+    """What tokens add to a text, in whole characters. Bytes that are none become U+FFFD once it is plain that they are."""
+
+    def __init__(self, decode):
+        self.decode, self.tokens, self.last, self.shown = decode, [], 0, 0  # of those before `shown`, from `last` on
+
+    def add(self, token):
+        self.tokens.append(token)
+        text = self.rest()
+        if text.endswith("\ufffd"):  # perhaps the beginning of a character
+            return ""
+        self.last, self.shown = (self.shown, len(self.tokens)) if text else (self.last, self.shown)
+        return text
+
+    def rest(self):
+        return self.decode(self.tokens[self.last:])[len(self.decode(self.tokens[self.last:self.shown])):]
+
+
 class Child:
     def __init__(self, tokenizers, workers):
         self.tokenizers, self.workers = tokenizers, workers
         self.tokenizer = self.folder = self.path = None
-        self.streams, self.readers = {}, {}
+        self.texts, self.readers = {}, {}
 
     def open(self, path):
         self.folder, self.path = os.path.dirname(path), path
@@ -145,19 +164,24 @@ class Child:
         return {"ids": self.tokenizer.encode(text).ids}
 
     def next(self, of_text):
-        number, token = of_text if isinstance(of_text, list) else (0, of_text)
+        number, token = of_text
+        if token is None:
+            return {"text": self.texts.pop(number).rest() if number in self.texts else ""}
         if self.tokenizer.id_to_token(token) is None:  # of a vocabulary that was padded
             return {"text": f"<{token}>"}
-        if number not in self.streams:
-            self.streams[number] = self.tokenizers.decoders.DecodeStream(skip_special_tokens=False)
-        return {"text": self.streams[number].step(self.tokenizer, token) or ""}
+        if number not in self.texts:
+            self.texts[number] = GrowingText(self.text_of)
+        return {"text": self.texts[number].add(token)}
 
     def restart(self, _=None):
-        self.streams = {}
+        self.texts = {}
         return {}
 
+    def text_of(self, ids):
+        return self.tokenizer.decode(ids, skip_special_tokens=False)
+
     def decode(self, ids):
-        return {"text": self.tokenizer.decode(ids, skip_special_tokens=False)}
+        return {"text": self.text_of(ids)}
 
     def ask(self, wanted):
         asked, key = wanted.pop("asked"), json.dumps(wanted)
@@ -257,7 +281,6 @@ def answers(child, lines):
 def main():
     try:
         import tokenizers
-        import tokenizers.decoders
     except ImportError:
         say({"problem": "this Python has no tokenizers", "try": "pip install tokenizers; or --python FILE, one that has them"})
         return

@@ -12,7 +12,7 @@ TEST(Activity, TellsWhereTheProcessIs) {
     const Activity::Stretch unit("blocks.3");
     EXPECT_EQ(Activity::here().state().where, "forward, blocks.3");
     EXPECT_EQ(Activity::here().state().call, 0u);
-    const Activity::Waiting gather("all_gather 'blocks.4'");
+    const Activity::Stretch gather("all_gather 'blocks.4'", {}, /*waits=*/true);
     EXPECT_EQ(Activity::here().state().where,
               "all_gather 'blocks.4' (forward, blocks.3)");
   }
@@ -22,12 +22,12 @@ TEST(Activity, TellsWhereTheProcessIs) {
 TEST(Activity, EachCallHasANumberAndTheOldestIsTold) {
   uint64_t first = 0;
   {
-    const Activity::Waiting one("one");
+    const Activity::Stretch one("one", {}, true);
     first = Activity::here().state().call;
-    const Activity::Waiting two("two");
+    const Activity::Stretch two("two", {}, true);
     EXPECT_EQ(Activity::here().state().call, first);
   }
-  const Activity::Waiting again("one");
+  const Activity::Stretch again("one", {}, true);
   EXPECT_NE(Activity::here().state().call, first);
 }
 

@@ -74,7 +74,7 @@ TEST(Trace, StretchesOfTheActivityAreSpans) {
   {
     const Activity::Stretch unit("blocks.3", "backward");
     EXPECT_EQ(Activity::here().state().where, "blocks.3");
-    const Activity::Waiting call("all_gather 'blocks.4'");
+    const Activity::Stretch call("all_gather 'blocks.4'", {}, /*waits=*/true);
   }
   EXPECT_THAT(names(Trace::finish().at(0).events),
               ElementsAre("all_gather 'blocks.4'", "backward blocks.3"));

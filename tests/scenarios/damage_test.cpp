@@ -91,6 +91,9 @@ TEST_F(DamagedCheckpoint, WhenAllAreDamagedNothingIsStartedAnew) {
   EXPECT_THAT(outcome.err, HasSubstr("every checkpoint is damaged"));
   EXPECT_THAT(outcome.err, HasSubstr("step_000000000002"));
   EXPECT_THAT(outcome.err, HasSubstr("step_000000000004"));
+  const Outcome without_data = run(0, verb("train", {"--out", path("a")}));
+  EXPECT_EQ(without_data.rc, 5);
+  EXPECT_THAT(without_data.err, HasSubstr("every checkpoint is damaged"));
 }
 
 TEST_F(DamagedCheckpoint, WhatAFailedSaveLeftIsNoCheckpoint) {
@@ -192,7 +195,8 @@ TEST_F(DamagedCheckpoint, AFileSizeLimitIsAnErrorLikeAFullDisk) {
   };
   const Outcome outcome = run_limited({"--steps=6"});
   EXPECT_EQ(outcome.rc, 5) << outcome.err;
-  EXPECT_THAT(outcome.err, HasSubstr("File too large"));
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("File too large"), HasSubstr("ulimit -f"),
+                                 HasSubstr("shard_00000_of_00001.h5")));
   // Each save tries again; that the last one fails is an error all the same.
   const Outcome tries =
       run_limited({"--steps=6", "--save-every=1", "--on-save-error=continue"});

@@ -32,8 +32,15 @@ class Import : public Scenario {
                         path("out.h5") + "', 'w')\n" + program);
     ASSERT_EQ(std::system(("/usr/bin/python3 " + script).c_str()), 0);
   }
-  Outcome import(Words flags) {
-    flags.insert(flags.begin(), {path("out.h5"), "--to", path("in")});
+  // Changes in it.
+  void rewrite(const std::string& program) {
+    const std::string script =
+        write("change.py", "import h5py, numpy as np\nout = h5py.File('" +
+                               path("out.h5") + "', 'r+')\n" + program);
+    ASSERT_EQ(std::system(("/usr/bin/python3 " + script).c_str()), 0);
+  }
+  Outcome import(Words flags, const std::string& to = "in") {
+    flags.insert(flags.begin(), {path("out.h5"), "--to", path(to)});
     flags.insert(flags.end(), model_.begin(), model_.end());
     return run(0, verb("import", flags));
   }
@@ -72,17 +79,24 @@ TEST_F(Import, BuffersOfAModelComeToo) {
 for group in (params, buffers):
     for name in group:
         scale = 3 if name.endswith('running_mean') or name.endswith('running_var') else 1
-        out[group.name + '/' + name] = group[name][()] * scale
+        value = group[name][()] * scale
+        out[group.name + '/' + name] = np.float64(value) if name == 'stem.1.running_mean' else value
 out['exp_avg/stem.0.weight'] = np.zeros(3)
 )");
   const Outcome done = import({});
   EXPECT_EQ(done.rc, 0) << done.err;
   EXPECT_THAT(done.out,
-              HasSubstr("not read, as weights do not need it: 1 (exp_avg/stem"));
+              AllOf(HasSubstr("not read, as weights do not need it: 1 (exp_avg/stem"),
+                    HasSubstr("rounded from fp64 to fp32: 1 (stem.1.running_mean)")));
   const Outcome other = run(0, verb("diff", {path("seed"), path("in"), "--json"}));
   EXPECT_EQ(other.rc, 1);
   EXPECT_THAT(other.out, HasSubstr("running_var"));
   EXPECT_EQ(run(0, verb("verify", {path("in")})).rc, 0);
+  rewrite("out['buffers/stem.1.running_var'][0] = np.nan");
+  const Outcome infinite = import({}, "other");
+  EXPECT_EQ(infinite.rc, 5) << infinite.out;
+  EXPECT_THAT(infinite.err,
+              AllOf(HasSubstr("stem.1.running_var"), HasSubstr("not finite in fp32")));
 }
 
 TEST_F(Import, WhatDiffersIsToldAtOnceAndNothingIsWritten) {

@@ -58,11 +58,23 @@ class TokenizerChildTest(unittest.TestCase):
 
     def test_ids_are_those_of_tokenizers_and_pieces_join_to_the_text(self):
         ids = self.tokenizer.encode(TEXT).ids
-        opened, encoded, *pieces = self.ask({"open": str(self.path)}, {"encode": TEXT}, *({"next": token} for token in ids))
+        opened, encoded, *pieces = self.ask({"open": str(self.path)}, {"encode": TEXT}, *({"next": [0, token]} for token in ids))
         self.assertEqual(opened["vocab"], self.tokenizer.get_vocab_size())
         self.assertEqual(encoded["ids"], ids)
         self.assertEqual("".join(piece["text"] for piece in pieces), "<|begin|>" + TEXT)
         self.assertIn("", [piece["text"] for piece in pieces])  # within a character
+
+    def test_bytes_that_are_no_character_stand_in_the_text(self):
+        begin = self.tokenizer.encode("\N{EURO SIGN}", add_special_tokens=False).ids[:-1]
+        after = self.tokenizer.encode("a", add_special_tokens=False).ids
+        asked = [{"next": [0, token]} for token in begin + after] + [{"next": [0, token]} for token in begin]
+        *pieces, end, none = [answer["text"] for answer in
+                              self.ask({"open": str(self.path)}, *asked, {"next": [0, None]}, {"next": [7, None]})[1:]]
+        self.assertEqual("".join(pieces).replace("\ufffd", ""), "a")
+        self.assertIn("\ufffd", "".join(pieces))
+        self.assertEqual(end.strip("\ufffd"), "")
+        self.assertTrue(end)
+        self.assertEqual(none, "")
 
     def test_problems_are_answers(self):
         self.path.write_text("{}")
@@ -72,7 +84,7 @@ class TokenizerChildTest(unittest.TestCase):
         self.assertIn("problem", later)
 
     def test_a_token_beyond_the_vocabulary_is_a_number(self):
-        self.assertEqual(self.ask({"open": str(self.path)}, {"next": 9999})[1]["text"], "<9999>")
+        self.assertEqual(self.ask({"open": str(self.path)}, {"next": [0, 9999]})[1]["text"], "<9999>")
 
     def test_nothing_else_is_opened(self):
         for event, arguments in (("socket.connect", ()), ("subprocess.Popen", ()), ("os.system", ()), ("ctypes.dlopen", ("a",)),

@@ -109,7 +109,7 @@ void NcclCommunicator::call(const std::string& doing,
     now_queued_ = doing;
     result = queue(comm_);
   }
-  const Activity::Waiting waiting(doing);
+  const Activity::Stretch waiting(doing, {}, /*waits=*/true);
   try {
     wait_until_queued(doing, result);
   } catch (...) {

@@ -116,21 +116,6 @@ ImageSource::Place ImageSource::place(int64_t i) const {
   return {*parts_[p], i - (ends_[p] - parts_[p]->num_images())};
 }
 
-int64_t ImageSource::label(int64_t i) const {
-  const Place at = place(i);
-  return at.part.label(at.i);
-}
-
-std::string ImageSource::name(int64_t i) const {
-  const Place at = place(i);
-  return at.part.name(at.i);
-}
-
-Image ImageSource::read(int64_t i) const {
-  const Place at = place(i);
-  return at.part.read(at.i);
-}
-
 std::string ImageSource::describe() const {
   return fmt::format(
       "{}, {}, {}", parts_.front()->kind(), counted(num_images(), "image", "images"),

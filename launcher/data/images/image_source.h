@@ -33,13 +33,15 @@ class ImageSource : public Source {
   // That of the first image, if it is a square of at most 224 x 224.
   int64_t image_size() const override;
 
-  int64_t label(int64_t i) const;  // in [0, num_classes()), or kNoLabel
+  int64_t label(int64_t i) const {
+    return of_part(i, &ImagePart::label);
+  }  // in [0, num_classes()), or kNoLabel
 
   // The path below the given one, or the file and the number in it: "test.bin:17".
-  std::string name(int64_t i) const;
+  std::string name(int64_t i) const { return of_part(i, &ImagePart::name); }
 
   // Throws DataError with the file's name for an image that is damaged or changed.
-  Image read(int64_t i) const;
+  Image read(int64_t i) const { return of_part(i, &ImagePart::read); }
 
   // "JPEG and PNG, 1,234 images, 10 classes"
   std::string describe() const override;
@@ -62,6 +64,11 @@ class ImageSource : public Source {
     int64_t i;  // in it
   };
   Place place(int64_t i) const;
+  template <class Result>
+  Result of_part(int64_t i, Result (ImagePart::*get)(int64_t) const) const {
+    const Place at = place(i);
+    return (at.part.*get)(at.i);
+  }
   void add_path(const std::string& path, ImageLabels labels);
   void check_alike() const;
 

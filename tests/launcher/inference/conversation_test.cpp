@@ -5,7 +5,7 @@
 namespace zero::launcher::conversation_test {
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;
 using ::testing::HasSubstr;
 using Wish = Conversation::Wish;
 

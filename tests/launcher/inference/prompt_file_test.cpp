@@ -11,7 +11,7 @@
 namespace zero::launcher::prompt_file_test {
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;
 using ::testing::HasSubstr;
 
 class PromptFile : public ::testing::Test {
@@ -46,13 +46,21 @@ TEST_F(PromptFile, ObjectsHavePromptsOrMessages) {
   ASSERT_EQ(lines.size(), 3u);
   EXPECT_EQ(lines[0].asked, "one");
   EXPECT_EQ(lines[1].asked, json({{"messages", messages}}));
-  EXPECT_EQ(lines[2].asked, json({{"messages", messages}, {"tools", 1}}));
+  EXPECT_EQ(lines[2].asked, json({{"tools", 1}, {"messages", messages}}));
   for (const PromptLine& line : lines) EXPECT_EQ(line.wrong, "");
+}
+
+TEST_F(PromptFile, KeysStayInTheirOrder) {
+  const std::string line = R"({"tools":[{"type":1,"b":2,"a":3}],"messages":["x"]})";
+  EXPECT_EQ(read("a.jsonl", line + "\n").at(0).asked.dump(), line);
 }
 
 TEST_F(PromptFile, WrongLinesAreTold) {
   EXPECT_THAT(wrong("{"), HasSubstr("no JSON"));
   EXPECT_THAT(wrong("7"), HasSubstr("no object"));
+  EXPECT_THAT(
+      wrong("{\"a\": " + std::string(200'000, '[') + std::string(200'000, ']') + "}"),
+      HasSubstr("too deeply"));
   EXPECT_THAT(wrong("{}"), HasSubstr("neither"));
   EXPECT_THAT(wrong(R"({"messages": []})"), HasSubstr("no messages"));
   EXPECT_THAT(wrong(R"({"prompt": 7})"), HasSubstr("no messages"));

@@ -47,6 +47,11 @@ class Records : public ::testing::Test {
   const std::string path_ = folder_.path("texts.jsonl");
 };
 
+TEST_F(Records, AreWrittenByOneProcess) {
+  const TextRecords first(path_, kPrompts, kWith);
+  EXPECT_THAT(problem(), HasSubstr("another process"));
+}
+
 TEST_F(Records, TellAllOfAText) {
   const json told = json::parse(record(3, 1));
   EXPECT_EQ(told["line"], 3);

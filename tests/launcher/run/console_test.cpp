@@ -68,8 +68,13 @@ TEST_F(ConsoleStream, WhatNobodyTakesIsLostOnceASignalAsksToStop) {
 TEST_F(ConsoleStream, AReaderThatWentAwayStopsNobody) {
   std::signal(SIGPIPE, SIG_IGN);
   close(ends[0]);
-  write_out(writer.get(), "a");
+  EXPECT_TRUE(write_out(writer.get(), "a"));
   std::signal(SIGPIPE, SIG_DFL);
+}
+
+TEST_F(ConsoleStream, AFullDiskIsNoReader) {
+  writer.reset(std::fopen("/dev/full", "w"));
+  EXPECT_FALSE(write_out(writer.get(), "a"));
 }
 
 TEST_F(ConsoleStream, WhatIsToldIsSafeForATerminal) {

@@ -74,6 +74,12 @@ TEST_F(ResumePlanTest, AutoPassesOverWhatIsIncomplete) {
   EXPECT_THAT(plan("auto").passed_over,
               ElementsAre(HasSubstr("shard_00000_of_00001.h5")));
   EXPECT_THAT(plan(folder.path("a"), "b").folders, ElementsAre(old));
+  EXPECT_THAT(plan(folder.path("a"), "b").passed_over,
+              ElementsAre(HasSubstr("shard_00000_of_00001.h5")));
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(find_and_tell(folder.path("a"), "--from"), old);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              HasSubstr("passed over: " + newest));
   damage(old);
   EXPECT_EQ(refusal("auto").code(), ExitCode::kCheckpoint);
   EXPECT_EQ(refusal(folder.path("a")).code(), ExitCode::kCheckpoint);

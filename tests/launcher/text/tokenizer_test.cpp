@@ -98,6 +98,17 @@ TEST(PythonChild, TellsNewsBeforeItsAnswer) {
   EXPECT_EQ(answer.at("tokens"), 9);
 }
 
+// A text that is stopped is told to its end.
+TEST(Tokenizer, AnswersAQuestionOfAProgramThatStops) {
+  catch_stop_signals();
+  raise(SIGTERM);
+  Tokenizer tokenizer("t.json", shell("read -r q; echo '{\"ids\": [7]}'"));
+  EXPECT_THAT(tokenizer.encode("a"), ElementsAre(7));
+  forget_stop_signals();
+  catch_stop_signals();
+  forget_stop_signals();
+}
+
 // More than a pipe holds, to a child that reads none of it.
 TEST(PythonChildDeathTest, IsLeftWhenAskedToStopAlsoWhileItIsAsked) {
   const auto ask_and_leave = [] {
@@ -108,7 +119,7 @@ TEST(PythonChildDeathTest, IsLeftWhenAskedToStopAlsoWhileItIsAsked) {
       kill(getpid(), SIGTERM);
     });
     try {
-      child.ask({{"encode", std::string(1 << 22, 'a')}});
+      child.ask({{"tokenize", std::string(1 << 22, 'a')}}, [](const auto&) {});
     } catch (const Error& error) {
       _exit(static_cast<int>(error.code()));
     }
