@@ -41,7 +41,8 @@ Conversation::Typed Conversation::command(const std::string& name,
                                           const std::string& rest) {
   if (name == "/exit" || name == "/quit") return {Wish::kEnd};
   if (name == "/help") return {Wish::kTold, kHelp};
-  if (name == "/reset" && rest.empty()) {
+  if (name == "/reset") {
+    if (!rest.empty()) return {Wish::kRefused, "/reset stands alone"};
     messages_.clear();
     return {Wish::kTold, "begun anew"};
   }

@@ -122,8 +122,7 @@ void TextRecords::make_file() const {
 // Another process that writes the file would replace ours, or be replaced. Its lock goes
 // with a file that was put in order; a file system without locks has none.
 void TextRecords::lock() {
-  struct stat of_path {
-  }, of_lock{};
+  struct stat of_path = {}, of_lock = {};
   do {
     lock_.emplace(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
     if (*lock_ < 0) refuse(path_, "it cannot be read");
