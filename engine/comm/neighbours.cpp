@@ -34,10 +34,18 @@ class ProcessNeighbours final : public Neighbours {
     return {getpid(), state_of_process(getpid()).start_time};
   }
 
+  // Who has started this rank starts the others, and ends all if one of them dies early.
   std::string reason_gone(const Identity& identity) const override {
+    if (identity.process == 0)
+      return getppid() == parent_
+                 ? ""
+                 : "has not come, and the process that started this one is gone";
     if (!is_gone(identity)) return "";
     return text_of("(pid ", identity.process, ") is gone");
   }
+
+ private:
+  const pid_t parent_ = getppid();
 };
 
 }  // namespace

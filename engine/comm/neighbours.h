@@ -27,8 +27,8 @@ class Neighbours {
   virtual std::shared_ptr<std::byte> open(const MemoryTicket& ticket, int64_t bytes) = 0;
 
   virtual Identity self() const = 0;
-  // Why the rank of this identity will never answer, or nothing. Cheap enough for ten
-  // calls a second.
+  // Why the rank of this identity will never answer, or nothing; of one that is not known
+  // yet, why it will never come. Cheap enough for ten calls a second.
   virtual std::string reason_gone(const Identity& identity) const = 0;
 };
 

@@ -261,9 +261,10 @@ class SharedTransport final : public Transport {
     if (state.presence.load(std::memory_order_acquire) == RankState::kLeft) {
       return text_of("rank ", peer, " has left: ", state.reason_left);
     }
-    if (!has_waited_long || !state.has_identity.load(std::memory_order_acquire))
-      return "";
-    const std::string reason = neighbours_->reason_gone(state.identity);
+    if (!has_waited_long) return "";
+    const bool is_known = state.has_identity.load(std::memory_order_acquire);
+    const std::string reason =
+        neighbours_->reason_gone(is_known ? state.identity : Identity());
     return reason.empty() ? "" : text_of("rank ", peer, " ", reason);
   }
 

@@ -80,6 +80,34 @@ TEST_F(ProcessTest, ARankThatDiesInTheMiddleIsNoticed) {
   EXPECT_THROW(gather(*transport_, 0), Error);
 }
 
+TEST_F(ProcessTest, WhoHasNotComeIsNotWaitedForOnceTheStarterIsGone) {
+  int told[2], begun[2];
+  ASSERT_EQ(pipe(told) + pipe(begun), 0);
+  child_ = fork();
+  if (child_ == 0) {
+    if (fork() > 0) {
+      char byte;
+      _exit(static_cast<int>(read(begun[0], &byte, 1)) - 1);
+    }
+    const auto neighbours = make_process_neighbours();
+    const auto memory = neighbours->create(SharedArea::bytes_for(2, kSlotBytes), ticket_);
+    const auto transport = make_shared_transport(neighbours, area(memory), 0);
+    std::string problem = "nothing";
+    if (write(begun[1], ".", 1) != 1) _exit(1);
+    try {
+      gather(*transport, 0);
+    } catch (const Error& error) {
+      problem = error.problem();
+    }
+    _exit(static_cast<int>(write(told[1], problem.data(), problem.size())));
+  }
+  close(told[1]);
+  char problem[200] = {};
+  EXPECT_GT(read(told[0], problem, sizeof(problem) - 1), 0);
+  EXPECT_THAT(problem, HasSubstr("rank 1 has not come"));
+  for (const int end : {told[0], begun[0], begun[1]}) close(end);
+}
+
 TEST_F(ProcessTest, AStrangersTicketIsRefused) {
   auto memory = neighbours_->create(4096, ticket_);
   ticket_.words[2] += 1;  // another file under the same number
