@@ -38,11 +38,12 @@ H5Handle make_half(size_t exponent_bits) {
 int64_t check_h5(int64_t result, const char* call) {
   if (result >= 0) return result;
   // The library tells of a failed system call only sometimes.
-  const bool is_known = errno == EFBIG || errno == ENOSPC || errno == ENOMEM;
-  std::string messages = is_known ? std::string(": ") + std::strerror(errno) : "";
+  const int error = errno;
+  const bool is_known = error == EFBIG || error == ENOSPC || error == ENOMEM;
+  std::string messages = is_known ? std::string(": ") + std::strerror(error) : "";
   H5Ewalk2(H5E_DEFAULT, H5E_WALK_DOWNWARD, append_message, &messages);
   throw CheckpointError("", "", text_of(call, " failed", messages),
-                        is_known ? cure_of(errno) : "");
+                        is_known ? cure_of(error) : "");
 }
 
 // H5dont_atexit: after a failure HDF5's cleanup at exit can crash.

@@ -12,7 +12,6 @@
 #include "checkpoint/io.h"
 
 namespace zero::checkpoint {
-namespace {}  // namespace
 
 bool Coverage::add(int64_t begin, int64_t end) {
   if (begin == end) return true;
