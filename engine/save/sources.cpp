@@ -1,6 +1,7 @@
 #include "engine/save/sources.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "base/names.h"

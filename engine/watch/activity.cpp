@@ -9,13 +9,13 @@ Activity& Activity::here() {
   return activity;
 }
 
-Activity::Stretch::Stretch(std::string what, std::string_view verb, bool is_waiting)
+Activity::Stretch::Stretch(std::string what, std::string_view verb, bool waits)
     : span_(verb.empty() ? what : verb, verb.empty() ? "" : what) {
   Activity& activity = here();
   activity.sign();
   const std::lock_guard guard(activity.mutex_);
   id_ = ++activity.last_id_;
-  activity.entries_.push_back({id_, is_waiting, std::move(what)});
+  activity.entries_.push_back({id_, waits, std::move(what)});
 }
 
 Activity::Stretch::~Stretch() {

@@ -3,7 +3,6 @@
 #include <stdexcept>
 #include <string>
 
-#include "checkpoint/find.h"
 #include "checkpoint/reader.h"
 #include "launcher/commands/verbs.h"
 #include "launcher/process/start_ranks.h"
@@ -41,10 +40,7 @@ bool is_keyword(const std::string& resume) {
 std::string checkpoint_of(const Settings& given) {
   if (!is_keyword(given.resume)) return find_checkpoint(given.resume, "--resume");
   if (given.out.empty() || given.resume == "never") return "";
-  std::vector<std::string> damaged;
-  const auto newest = checkpoint::newest_complete(given.out, &damaged);
-  if (!newest && !damaged.empty()) refuse_all(damaged, given.out);
-  return newest ? newest->path : "";
+  return newest_of_run(given.out);
 }
 
 // A run that goes on.

@@ -30,9 +30,13 @@ ResumePlan plan_resume(const std::string& resume, const std::string& out);
 // "runs/a/step_000000000040/" -> 40; nothing when the name is no step's.
 std::optional<int64_t> step_named_by(const std::string& path);
 
-// The newest complete checkpoint of a run's folder, or the step's folder itself. Throws
-// Error(kUsage) that names `flag`, with what it may name, when there is none. For each
-// newer one that is damaged, why it was passed over is appended to `passed_over`.
+// The newest complete checkpoint of a run's folder; "": there is none. For each newer one
+// that is damaged, `passed_over` tells why. Throws Error(kCheckpoint) when all are.
+std::string newest_of_run(const std::string& folder,
+                          std::vector<std::string>* passed_over = nullptr);
+
+// The same, or the step's folder itself. Throws Error(kUsage) that names `flag`, with
+// what it may name, when there is none.
 inline constexpr char kRunOrStep[] = "a run's folder or one of its steps";
 std::string find_checkpoint(const std::string& folder, const std::string& flag,
                             const std::string& allowed = kRunOrStep,

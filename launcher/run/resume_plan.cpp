@@ -82,6 +82,15 @@ std::optional<int64_t> step_named_by(const std::string& path) {
   return checkpoint::step_of(checkpoint::split_path(path).name);
 }
 
+std::string newest_of_run(const std::string& folder,
+                          std::vector<std::string>* passed_over) {
+  std::vector<std::string> damaged;
+  const auto newest = checkpoint::newest_complete(folder, &damaged);
+  if (!newest && !damaged.empty()) refuse_all(damaged, folder);
+  if (passed_over) *passed_over = damaged;
+  return newest ? newest->path : "";
+}
+
 std::string find_checkpoint(const std::string& folder, const std::string& flag,
                             const std::string& allowed,
                             std::vector<std::string>* passed_over) {
@@ -91,11 +100,8 @@ std::string find_checkpoint(const std::string& folder, const std::string& flag,
                 flag == "--resume" ? kKeywords : allowed);
   }
   if (step_named_by(folder)) return folder;
-  std::vector<std::string> damaged;
-  const auto newest = checkpoint::newest_complete(folder, &damaged);
-  if (!newest && !damaged.empty()) refuse_all(damaged, folder);
-  if (passed_over) *passed_over = damaged;
-  if (newest) return newest->path;
+  const std::string newest = newest_of_run(folder, passed_over);
+  if (!newest.empty()) return newest;
   throw Error(ExitCode::kUsage,
               fmt::format("{} names a folder without checkpoints", flag), folder,
               allowed);

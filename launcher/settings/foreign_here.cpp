@@ -11,8 +11,7 @@ const Translations& same_here() {
        "grad_accum total_batch "
        "grad_accum_steps grad_accumulation_steps global_batch_size batch_size bs batch "
        "total_batch_size tokens_per_batch rampup_batch_size"},
-      {"here: @sample_batch, the texts that are made together",
-       "batch_size batch bs"},
+      {"here: @sample_batch, the texts that are made together", "batch_size batch bs"},
       {"here: @micro_batch, the samples of one kernel pass",
        "per_device_train_batch_size train_micro_batch_size_per_gpu micro_batch_size "
        "per_device_eval_batch_size per_gpu_train_batch_size per_gpu_eval_batch_size "
