@@ -30,6 +30,10 @@ std::string to_hex(uint64_t hash) {
   return digits;
 }
 
+std::string hex_hash(std::string_view text) {
+  return to_hex(hash_of(text.data(), text.size()));
+}
+
 std::optional<uint64_t> from_hex(std::string_view digits) {
   uint64_t hash = 0;
   std::from_chars(digits.data(), digits.data() + digits.size(), hash, 16);

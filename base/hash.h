@@ -41,6 +41,7 @@ class Hasher {
 };
 
 std::string to_hex(uint64_t hash);  // 16 lower-case digits
+std::string hex_hash(std::string_view text);
 std::optional<uint64_t> from_hex(std::string_view digits);
 
 }  // namespace zero

@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <exception>
+#include <utility>
 
 #include "base/files.h"
 #include "base/text.h"
@@ -59,11 +60,10 @@ FileEntry write_virtual_file(const Folder& folder, const Manifest& manifest, Io&
 void write_manifest(const Folder& folder, const Manifest& manifest, Io& io) {
   const std::string text = to_text(manifest);
   const std::string path = folder.path_of(kManifestFile);
-  if (std::ssize(text) > kMaxManifestBytes) {
+  if (const int64_t most = largest_manifest(folder); std::ssize(text) > most)
     throw CheckpointError(
-        path, "",
-        text_of("would have ", text.size(), " bytes, the most is ", kMaxManifestBytes));
-  }
+        path, "", text_of("would have ", text.size(), " bytes, the most is ", most),
+        "less in the caller's own texts, such as the data's position");
   parse_manifest(text, path);
   write_text(folder, kManifestFile, text, io);
 }
@@ -82,18 +82,49 @@ void write_folder(const Folder& folder, const std::vector<ShardReport>& reports,
   folder.sync(io);
 }
 
-// Returns the name that the old one has now. Without an atomic exchange it is nowhere for
-// a moment: a kill just then leaves it under a name from which tidy() brings it back.
-std::string take_place_of(const OpenRun& run, const std::string& temporary,
-                          int64_t step) {
-  const std::string name = step_folder(step);
-  run.check();
-  if (exchange_ours(run.folder(), temporary, name, run.io())) return temporary;
-  const std::string aside = replaced_name(step);
-  run.rename(name, aside);
-  run.rename(temporary, name);
-  return aside;
-}
+// The names of a step's folders while a new one gets the step's own.
+class Naming {
+ public:
+  Naming(const OpenRun& run, std::string temporary, int64_t step)
+      : run_(run),
+        temporary_(std::move(temporary)),
+        name_(step_folder(step)),
+        aside_(replaced_name(step)) {}
+
+  // Returns the name that the old one has now; "": there is none. Without an atomic
+  // exchange it is nowhere for a moment: a kill just then leaves it under a name from
+  // which tidy() brings it back.
+  std::string make_durable() {
+    const Folder& folder = run_.folder();
+    const bool replaces = folder.has(name_);
+    run_.check();
+    is_exchanged_ = replaces && exchange_ours(folder, temporary_, name_, run_.io());
+    if (!is_exchanged_) {
+      if (replaces) run_.rename(name_, aside_);
+      run_.rename(temporary_, name_);
+    }
+    folder.sync(run_.io());
+    return is_exchanged_ ? temporary_ : replaces ? aside_ : "";
+  }
+
+  // Of what was begun. False: it failed.
+  bool undo() noexcept {
+    try {
+      const Folder& folder = run_.folder();
+      if (is_exchanged_) return exchange_ours(folder, temporary_, name_, run_.io());
+      if (!folder.has(temporary_)) run_.rename(name_, temporary_);
+      if (folder.has(aside_) && !folder.has(name_)) run_.rename(aside_, name_);
+      return true;
+    } catch (const CheckpointError&) {
+      return false;
+    }
+  }
+
+ private:
+  const OpenRun& run_;
+  const std::string temporary_, name_, aside_;
+  bool is_exchanged_ = false;
+};
 
 void write_hint(const OpenRun& run, const char* file, const std::string& step) {
   replace_text(run.folder(), file, step + "\n", kStepPrefix, run.io());
@@ -132,7 +163,7 @@ void probe_writable(const OpenRun& run) {
   discard(run, path);
 }
 
-std::string commit(const OpenRun& run, const std::string& temporary,
+std::string commit(const OpenRun& run, std::string& temporary,
                    const std::vector<ShardReport>& reports, const StepInfo& info,
                    Existing existing) {
   const Folder& folder = run.folder();
@@ -141,13 +172,14 @@ std::string commit(const OpenRun& run, const std::string& temporary,
   run.check();
   refuse_existing(folder, info.step, existing);
   write_folder(folder.subfolder(name), reports, info, run.io());
+  Naming naming(run, name, info.step);
   std::string old;
-  if (folder.has(step)) {
-    old = take_place_of(run, name, info.step);
-  } else {
-    run.rename(name, step);
+  try {
+    old = naming.make_durable();
+  } catch (const CheckpointError&) {
+    if (!naming.undo()) temporary.clear();
+    throw;
   }
-  folder.sync(run.io());
   if (!old.empty()) discard(run, old);
   leave_hint(run, step);
   return folder.path_of(step);

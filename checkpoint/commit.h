@@ -31,8 +31,10 @@ std::string prepare(const OpenRun& run, int64_t step,
 // Checks that the slices tile every tensor and that every shard can be seen from here,
 // writes checkpoint.h5 and, last, the manifest; makes all durable; renames. A replaced
 // checkpoint trades names with the new one in one atomic step, then is removed; where the
-// file system cannot do that, a kill in between is undone by tidy().
-std::string commit(const OpenRun& run, const std::string& temporary,
+// file system cannot do that, a kill in between is undone by tidy(). When it throws, what
+// was there has its name, and `temporary` can be discarded; where a disk that fails does
+// not allow that, `temporary` is empty, as it may lead to what was there.
+std::string commit(const OpenRun& run, std::string& temporary,
                    const std::vector<ShardReport>& reports, const StepInfo& info,
                    Existing existing = Existing::kRefuse);
 

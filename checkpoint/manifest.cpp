@@ -130,19 +130,6 @@ class Checker {
   const std::string& file_;
 };
 
-// A manifest is small beside the values it lists: a hash a MiB, a few hundred bytes a
-// tensor, whose place in a shard takes as many. More is not read, since JSON takes ten
-// times its size in memory.
-int64_t largest_manifest(const Folder& folder) {
-  constexpr int64_t kOfAnyCheckpoint = int64_t{4} << 20;
-  int64_t bytes = kOfAnyCheckpoint;
-  for (const auto& name : folder.names()) {
-    if (looks_like_shard(name) && folder.has_file(name))  // others are told as damage
-      bytes += folder.size_of(name) / 2;
-  }
-  return std::min(bytes, kMaxManifestBytes);
-}
-
 }  // namespace
 
 const StoredTensor* Manifest::find(Kind kind, const std::string& fqn) const {
@@ -176,6 +163,19 @@ std::map<std::string, std::vector<PlacedPiece>> pieces_by_file(
 
 void check_manifest(const Manifest& manifest, const std::string& file) {
   Checker(manifest, file).check();
+}
+
+// A manifest is small beside the values it lists: a hash a MiB, a few hundred bytes a
+// tensor, whose place in a shard takes as many. More is not read, since JSON takes ten
+// times its size in memory.
+int64_t largest_manifest(const Folder& folder) {
+  constexpr int64_t kOfAnyCheckpoint = int64_t{4} << 20;
+  int64_t bytes = kOfAnyCheckpoint;
+  for (const auto& name : folder.names()) {
+    if (looks_like_shard(name) && folder.has_file(name))  // others are told as damage
+      bytes += folder.size_of(name) / 2;
+  }
+  return std::min(bytes, kMaxManifestBytes);
 }
 
 Manifest load_manifest(const Folder& folder) {

@@ -65,6 +65,9 @@ void check_manifest(const Manifest& manifest, const std::string& file);
 std::string to_text(const Manifest& manifest);
 Manifest parse_manifest(std::string_view text, const std::string& file);
 
+// How many bytes a manifest may have beside the shards of its folder.
+int64_t largest_manifest(const Folder& folder);
+
 // Read a checkpoint's manifest.json; throws CheckpointError when it is missing or not to
 // be trusted.
 Manifest load_manifest(const Folder& folder);

@@ -21,7 +21,7 @@ constexpr size_t kHashDigits = 16;
 constexpr size_t kTailBytes = kHashKey.size() + kHashDigits + kEnd.size();
 
 std::string tail_for(std::string_view body) {
-  return text_of(kHashKey, to_hex(hash_of(body.data(), body.size())), kEnd);
+  return text_of(kHashKey, hex_hash(body), kEnd);
 }
 
 OrderedJson to_json(const FileEntry& file) {

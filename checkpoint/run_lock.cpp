@@ -191,9 +191,10 @@ void RunLock::put_back(const std::string& aside) const {
 bool RunLock::is_ours() const {
   struct stat named {};
   struct stat held {};
-  return file_ != nullptr &&
-         fstatat(folder().descriptor(), kLockFile, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
-         ::fstat(file_->descriptor(), &held) == 0 && named.st_dev == held.st_dev &&
+  if (file_ == nullptr) return false;
+  if (fstatat(folder().descriptor(), kLockFile, &named, AT_SYMLINK_NOFOLLOW) != 0)
+    return errno != ENOENT;  // else a file system that does not answer now
+  return ::fstat(file_->descriptor(), &held) == 0 && named.st_dev == held.st_dev &&
          named.st_ino == held.st_ino;
 }
 
@@ -206,12 +207,16 @@ void RunLock::check() const {
 }
 
 // Written in place: if the lock was moved away meanwhile, nobody else's is touched. The
-// text keeps its length, as the digits of the time do.
+// text keeps its length, as the digits of the time do. It is for people who ask: on a
+// disk that is full the next one may come through.
 void RunLock::beat() {
   check();
   self_.heartbeat = seconds_since_1970();
   const std::string text = to_text(self_);
-  file_->write(text.data(), text.size(), 0, io());
+  try {
+    file_->write(text.data(), text.size(), 0, io());
+  } catch (const CheckpointError&) {
+  }
 }
 
 int64_t seconds_since_1970() {

@@ -21,7 +21,7 @@ uint64_t EngineForward::key(int64_t num_steps, size_t num_passes) {
 
 void EngineForward::begin(int64_t num_steps, size_t num_passes) {
   require_requires_grad();
-  require_default_stream();
+  require_default_stream("forward()");
   const bool trains = torch::GradMode::is_enabled();
   // Once a step: nobody would gather or train them.
   if (trains && num_passes == 0) require_no_others();
@@ -155,13 +155,12 @@ void EngineForward::require_no_others() const {
   }
 }
 
-// The engine's own streams wait for that one, and it for them.
-void EngineForward::require_default_stream() const {
+void EngineForward::require_default_stream(const std::string& call) const {
   const c10::Device here = own_.torch_device();
   if (here.is_cpu()) return;
   const c10::impl::VirtualGuardImpl guard(here.type());
   if (guard.getStream(here) == guard.getDefaultStream(here)) return;
-  reject("forward() in a CUDA stream of the caller's own", "zero::Engine",
+  reject(call + " in a CUDA stream of the caller's own", "zero::Engine",
          "call it in the default stream");
 }
 

@@ -42,6 +42,8 @@ class EngineForward {
     return pending_.has_results_in(nodes);
   }
   bool has_pending() { return pending_.any(units_.phase.weights_version); }
+  // On a GPU: streams of the engine's own wait for that one, and it for them.
+  void require_default_stream(const std::string& call) const;
   void release_root();
   void release_unneeded_root();
   // What was gathered is old, and graphs that were made with it are, too. Have frozen
@@ -55,7 +57,6 @@ class EngineForward {
 
   void hold_root(Root root);
   void require_no_others() const;
-  void require_default_stream() const;
   uint64_t key(int64_t num_steps, size_t num_passes);
 
   EngineResources& own_;

@@ -35,6 +35,7 @@ void EngineStep::set_frozen(const std::string& pattern, bool frozen) {
     own_.rests[i] = frozen;
     own_.model.tensors[i].set_requires_grad(!frozen);
   }
+  own_.updates->finish();  // they read gradients, which become zeros
   own_.rest_parts();
   forward_.weights_changed(/*frozen_too=*/false);  // for graphs of before
 }

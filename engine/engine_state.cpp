@@ -1,6 +1,8 @@
 // Parameters, gradients and buffers as others see them: whole, or this rank's share.
 #include <optional>
 
+#include "base/hash.h"
+#include "engine/comm/agreement.h"
 #include "engine/device/torch/compute_type.h"
 #include "engine/engine_impl.h"
 #include "engine/options/check_options.h"
@@ -128,25 +130,31 @@ at::Tensor Engine::full_parameter(const std::string& fqn) {
 
 void Engine::set_full_parameter(const std::string& fqn, const at::Tensor& value) {
   EngineValues& values = impl_->values;
-  const size_t param = values.find(fqn);
-  const auto [shard, layout, index] = values.home_of(param);
-  require_shape("the parameter", fqn, value, layout.params[index].shape);
-  values.require_there("set_full_parameter()");
-  impl_->units.phase.require_idle("set_full_parameter()");
-  if (impl_->forward.has_pending())
-    reject("set_full_parameter between a forward and its backward", fqn,
-           "call backward first, or let go of what forward returned");
-  const at::Tensor full = value.detach().to(at::kCPU, at::kFloat).contiguous();
-  if (!full.isfinite().all().item<bool>())
-    reject("values that are not finite in fp32", fqn,
-           "look at what the value was made of");
-  values.require_first_value(impl_->own.model.params[param].fqn, full);
+  size_t param = 0;
+  at::Tensor full;
+  Agreement(control(), "set_full_parameter " + fqn).run([&] {
+    param = values.find(fqn);
+    const auto [shard, layout, index] = values.home_of(param);
+    require_shape("the parameter", fqn, value, layout.params[index].shape);
+    values.require_there("set_full_parameter()");
+    impl_->units.phase.require_idle("set_full_parameter()");
+    if (impl_->forward.has_pending())
+      reject("set_full_parameter between a forward and its backward", fqn,
+             "call backward first, or let go of what forward returned");
+    full = value.detach().to(at::kCPU, at::kFloat).contiguous();
+    if (!full.isfinite().all().item<bool>())
+      reject("values that are not finite in fp32", fqn,
+             "look at what the value was made of");
+    values.require_first_value(impl_->own.model.params[param].fqn, full);
+  });
   impl_->saves.join();
   impl_->own.updates->finish();
-  if (impl_->own.memory.shared_bytes() > 0) {
-    impl_->own.comm_stream->synchronize();
-    impl_->own.control->barrier("no rank reads " + fqn);
-  }
+  if (impl_->own.memory.shared_bytes() > 0) impl_->own.comm_stream->synchronize();
+  // Of the same value; and no rank reads any more what is shared.
+  if (control().size() > 1)
+    control().barrier("value " + to_hex(hash_of(full.const_data_ptr(), full.nbytes())) +
+                      " of " + fqn);
+  const auto [shard, layout, index] = values.home_of(param);
   if (const auto piece = piece_of(layout, rank(), index)) {
     const std::span<const float> own(full.data_ptr<float>() + piece->param_begin,
                                      piece->numel);

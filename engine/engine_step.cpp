@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/text.h"
 #include "engine/device/host_device.h"
+#include "engine/options/check_options.h"
 #include "engine/step/torch/ignored_gradients.h"
 #include "engine/unit/inner_graph.h"
 #include "engine/unit/unit_call.h"
@@ -83,6 +85,7 @@ void EngineStep::require_room() const {
 void EngineStep::backward(const at::Tensor& loss_sum, int64_t num_targets) {
   require_loss(loss_sum, num_targets, own_.options);
   units_.phase.require_idle("backward()");
+  forward_.require_default_stream("backward()");
   require_whole();
   require_room();
   const Activity::Stretch stretch("backward");
@@ -204,7 +207,9 @@ void EngineStep::share_losses() {
     sums_[place] = own.const_data_ptr<double>()[p];
     sums_[place + 1] = targets_[p];
   }
-  own_.share(sums_, "losses");
+  // In the name, what all ranks must update with: who differs is told.
+  own_.share(sums_,
+             text_of("losses of step ", num_steps_ + 1, ", rate ", learning_rate_now()));
 }
 
 void EngineStep::share_used() {
@@ -247,6 +252,7 @@ void EngineStep::require_targets() const {
 
 StepReport EngineStep::finish() {
   units_.phase.require_idle("step()");
+  forward_.require_default_stream("step()");
   require_whole();
   require_passes();
   const Activity::Stretch stretch("step");
@@ -333,9 +339,7 @@ void EngineStep::set_optimizer_start(size_t param, int64_t start) {
 }
 
 void EngineStep::set_learning_rate(double lr) {
-  if (!std::isfinite(lr) || lr < 0)
-    reject("a learning rate of " + std::to_string(lr), "Engine::set_learning_rate",
-           "0 or more");
+  check_learning_rate(own_.options, lr);
   lr_ = lr;
 }
 

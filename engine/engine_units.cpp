@@ -50,8 +50,10 @@ std::vector<UnitRole> roles_of(const UnitPlan& plan, const ScannedModel& model,
 EngineUnits::EngineUnits(EngineResources& of_engine)
     : own(of_engine),
       borders(own.model, own.plan),
-      weights(own.workplace(), own.model.tensors, *own.comm_stream,
-              [this](int unit) -> const Event& { return own.updates->ready(unit); }),
+      weights(
+          own.workplace(), own.model.tensors, *own.comm_stream,
+          [this](int unit) -> const Event& { return own.updates->ready(unit); },
+          [this](int unit) { own.updates->wait_until_unread(unit); }),
       pass(own.plan, *own.gradients, weights, *own.updates) {
   if (own.options.offload_activations && !own.options.inference)
     activations = std::make_shared<ActivationStore>(*own.device, own.options);

@@ -55,8 +55,9 @@ std::string kind_behind(const std::vector<std::string>& words) {
   return has_kind ? words[1] : "";
 }
 
-int print_once(const std::string& page, int rank, std::FILE* stream = stdout) {
-  if (rank == 0) std::fputs(page.c_str(), stream);
+int print_page(const std::string& page, int rank) {
+  if (rank == 0) std::fputs(page.c_str(), stdout);
+  require_output("the page");
   return static_cast<int>(ExitCode::kDone);
 }
 
@@ -96,7 +97,7 @@ int run_verb(const std::vector<std::string>& words, const ModelFamilies& models,
   line.kind = kind;
   append(line.problems, check_flags(line, words[0]));
   const VerbCall call{line, models, environment, announced};
-  if (line.help) return print_once(page_of(verb), call.rank());
+  if (line.help) return print_page(page_of(verb), call.rank());
   set_loudness(line.quiet     ? Loudness::kQuiet
                : line.verbose ? Loudness::kVerbose
                               : Loudness::kUsual);
@@ -108,7 +109,11 @@ int run_verb(const std::vector<std::string>& words, const ModelFamilies& models,
     for (const std::string& name : unread_variables(environment))
       warn(printable(name) + " is set, and no setting of that name is known: not read");
   }
-  return verb.run(call);
+  const int code = verb.run(call);
+  // A run has its files; of others this is what they are for.
+  const bool is_run = words[0] == "train" && !line.print_config;
+  if (code == static_cast<int>(ExitCode::kDone) && !is_run) require_output("the result");
+  return code;
 }
 
 }  // namespace
@@ -136,11 +141,11 @@ int launch(int argc, char** argv, const ModelFamilies& models) {
     announced = announced_world(environment);
     rank = announced ? std::optional(announced->rank) : std::nullopt;
     if (words.empty()) {
-      print_once(overview(), rank.value_or(0), stderr);
+      if (rank.value_or(0) == 0) std::fputs(overview().c_str(), stderr);
       return static_cast<int>(ExitCode::kUsage);
     }
     if (const auto page = page_for(words, models))
-      return print_once(*page, rank.value_or(0));
+      return print_page(*page, rank.value_or(0));
     return run_verb(words, models, environment, announced);
   } catch (...) {
     return report_alone(describe(std::current_exception()), rank);

@@ -23,6 +23,8 @@ constexpr Words kWords[] = {{"adamw", {"exp_avg", "exp_avg_sq"}, 2},
                             {"lion", {"exp_avg"}, 1},
                             {"adagrad", {"sum"}, 1}};
 
+constexpr double kAboveFloats = 3.4028235e38;  // the largest and less than half a step
+
 void check_field(const char* name, double value, double below, const char* range) {
   if (value >= 0 && value < below) return;  // false for NaN
   std::ostringstream text;
@@ -92,11 +94,11 @@ std::span<const std::string_view> states_of(Optimizer optimizer) {
 }
 
 void check(const OptimizerOptions& options, double lr) {
-  check_field("lr", lr, HUGE_VAL, "[0, inf)");
+  check_field("lr", lr, kAboveFloats, "[0, 3.4e38]");
   check_field("beta1", options.beta1, 1, "[0, 1)");
   check_field("beta2", options.beta2, 1, "[0, 1)");
-  check_field("eps", options.eps, HUGE_VAL, "[0, inf)");
-  check_field("weight_decay", options.weight_decay, HUGE_VAL, "[0, inf)");
+  check_field("eps", options.eps, kAboveFloats, "[0, 3.4e38]");
+  check_field("weight_decay", options.weight_decay, kAboveFloats, "[0, 3.4e38]");
   check_field("momentum", options.momentum, 1, "[0, 1)");
 }
 

@@ -2,7 +2,9 @@
 
 #include <array>
 #include <map>
+#include <new>
 #include <span>
+#include <stdexcept>
 #include <vector>
 
 #include "base/files.h"
@@ -12,8 +14,11 @@
 namespace zero {
 namespace {
 
-// An error as texts: its kind ("" for a file's, else the exit code) and its parts.
+// An error as texts: its kind ("" for a file's, kOther, else the exit code) and its
+// parts.
 using Parts = std::array<std::string, 5>;
+
+constexpr char kOther[] = "other";
 
 Parts parts_of_current_exception() {
   try {
@@ -23,14 +28,20 @@ Parts parts_of_current_exception() {
   } catch (const Error& error) {
     return {std::to_string(static_cast<int>(error.code())), error.where(), "",
             error.problem(), error.cure()};
+  } catch (const std::bad_alloc&) {
+    return {std::to_string(static_cast<int>(ExitCode::kEnvironment)), "", "",
+            "out of host memory", ""};
   } catch (const std::exception& error) {
-    return {"", "", "", error.what(), ""};
+    return {kOther, "", "", error.what(), ""};
+  } catch (...) {
+    return {kOther, "", "", "something that is no std::exception", ""};
   }
 }
 
 [[noreturn]] void rethrow(const Parts& parts) {
   const auto& [kind, where, fqn, problem, cure] = parts;
   if (kind.empty()) throw FileError(where, fqn, problem, cure);
+  if (kind == kOther) throw std::runtime_error(problem);
   throw Error(static_cast<ExitCode>(std::stoi(kind)), problem, where, cure);
 }
 
@@ -81,6 +92,7 @@ void Agreement::run(const std::function<void()>& body) {
     body();
     failed = false;
   } catch (...) {
+    if (size() == 1) throw;
     parts = parts_of_current_exception();
   }
   int64_t first = failed ? rank() : size();
@@ -88,7 +100,7 @@ void Agreement::run(const std::function<void()>& body) {
   if (first == size()) return;
   const int culprit = static_cast<int>(first);
   for (std::string& part : parts) part = ranks_.broadcast(part, culprit);
-  if (size() > 1 && (culprit > 0 || parts[0].empty()))
+  if (culprit > 0 || parts[0].empty() || parts[0] == kOther)
     parts[3] = "rank " + std::to_string(culprit) + ": " + parts[3];
   rethrow(parts);
 }

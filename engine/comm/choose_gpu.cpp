@@ -168,10 +168,11 @@ UnitMemory expected_unit_memory(const Options& options, int world_size,
                               : UnitMemory::kHost;
   if (options.device == DeviceChoice::kCpu) return host;
   const int count = num_gpus();
+  const int sharing = ranks_of_host > 0 ? ranks_of_host : world_size;
   if (count > 0)
     return unit_memory(
         {.index = 0,
-         .is_shared = options.share_gpu && count < world_size && !nccl_shares_gpus()});
+         .is_shared = options.share_gpu && count < sharing && !nccl_shares_gpus()});
   return options.device == DeviceChoice::kCuda ? UnitMemory::kGpu : host;
 }
 

@@ -17,9 +17,12 @@ namespace zero {
 namespace {
 
 [[noreturn]] void fail(const std::string& function, const std::string& where) {
+  const bool is_limited = errno == EFBIG;
   throw Error(ExitCode::kEnvironment, function + " failed: " + std::strerror(errno),
               where,
-              "ranks of one host share memory: run them in one container, as one user");
+              is_limited ? "ulimit -f unlimited: memory that ranks share counts as a file"
+                         : "ranks of one host share memory: run them in one container, "
+                           "as one user");
 }
 
 }  // namespace

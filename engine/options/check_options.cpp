@@ -73,8 +73,8 @@ void check_update(OptimizerOptions optimizer, double lr, double weight_decay,
             whose + "learning rate times weight decay is beyond what a float holds");
 }
 
-void check_updates(const Options& options, OptionProblems& found) {
-  const double lr = options.schedule.lr, decay = options.optimizer.weight_decay;
+void check_updates(const Options& options, double lr, OptionProblems& found) {
+  const double decay = options.optimizer.weight_decay;
   check_update(options.optimizer, lr, decay, "", found);
   for (const ParamGroup& group : options.groups)
     check_update(options.optimizer, lr * group.lr_scale,
@@ -233,6 +233,11 @@ void check_functions(const Options& options, OptionProblems& found) {
   const bool has_functions = options.param_init || !options.init_types.empty();
   const bool holds_values =
       options.source == Source::kRank0 || options.source == Source::kEveryRank;
+  for (const auto& [pattern, spec] : options.init) {
+    const std::string problem = problem_of(spec);
+    refuse_if(!problem.empty(), found, {"init"},
+              text_of("'", pattern, "' starts as ", to_string(spec)), problem);
+  }
   refuse_if(has_functions && holds_values, found, {"param_init", "init_types", "source"},
             "init functions with a source that holds the model's values already",
             "leave param_init and init_types out; or Source::kInit, with a model that "
@@ -328,7 +333,9 @@ std::vector<OptionProblem> problems_of(const Options& options, int world_size,
   check_schedule(options.schedule, found);
   check_functions(options, found);
   check_threads(options, found);
-  check_updates(options, found);
+  constexpr double kLargest = std::numeric_limits<float>::max();
+  if (!(options.schedule.lr > kLargest))  // or it is told
+    check_updates(options, options.schedule.lr, found);
   check_types(options, found);
   check_loss_scale(options, found);
   check_storage(options, found);
@@ -345,6 +352,12 @@ std::vector<OptionProblem> problems_of(const Options& options, int world_size,
 
 void check(const Options& options, int world_size, UnitMemory where) {
   throw_first(problems_of(options, world_size, where));
+}
+
+void check_learning_rate(const Options& options, double lr) {
+  OptionProblems found;
+  check_updates(options, lr, found);
+  throw_first(found);
 }
 
 int checked_threads(const Options& options) {

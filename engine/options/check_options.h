@@ -34,6 +34,9 @@ std::vector<OptionProblem> problems_of(const Options& options, int world_size,
 // Throw the first of them as Error(kUsage).
 void check(const Options& options, int world_size, UnitMemory where);
 
+// The same for a learning rate in place of the schedule's.
+void check_learning_rate(const Options& options, double lr);
+
 // Do GPUs update with it? The states of others stay in the host's memory.
 bool gpus_update_with(Optimizer optimizer);
 

@@ -68,6 +68,18 @@ std::string to_string(const InitSpec& spec) {
   return text.str();
 }
 
+std::string problem_of(const InitSpec& spec) {
+  using Kind = InitSpec::Kind;
+  const bool is_truncated = spec.kind == Kind::kTruncatedNormal;
+  for (const double number : {spec.a, spec.b, spec.low, spec.high})
+    if (!std::isfinite(number) && !(is_truncated && std::isinf(number)))
+      return "finite numbers";
+  if (spec.kind == Kind::kUniform && spec.a > spec.b) return "low <= high";
+  if (is_truncated && !(spec.low <= spec.high)) return "low <= high";
+  if ((is_truncated || spec.kind == Kind::kNormal) && !(spec.b >= 0)) return "std >= 0";
+  return "";
+}
+
 void fill(const InitSpec& spec, uint64_t seed, const std::string& fqn, int64_t begin,
           std::span<float> values) {
   if (spec.kind == InitSpec::Kind::kConstant) {

@@ -52,7 +52,7 @@ void require_used(const std::vector<size_t>& unused, const H5WeightNames& names,
 
 struct H5Weights::Impl {
   ScannedModel model;
-  const Options& options;
+  const Options options;
   checkpoint::H5Source source;
   std::map<std::string, std::string> paths;   // of datasets, by name
   std::vector<size_t> whole_params, buffers;  // of the model's buffers

@@ -61,20 +61,9 @@ std::string state_kinds(const std::vector<StoredTensor>& tensors) {
   return names;
 }
 
-// They are whole as they are, and hold nothing for a run that goes on.
-void refuse_weights_alone(const std::vector<StoredTensor>& expected,
-                          const checkpoint::Reader& reader, const std::string& folder) {
-  if (state_kinds(expected).empty() || !state_kinds(reader.manifest().tensors).empty())
-    return;
-  reject("it holds weights alone, as a seed checkpoint does, and no run that goes on",
-         folder,
-         "start a run from it: --init-from (LoadOptions::with_optimizer = false)");
-}
-
 void check_fits(Engine& engine, const checkpoint::Reader& reader,
                 const std::string& folder, const LoadOptions& options) {
   std::vector<StoredTensor> expected = expected_tensors(engine, options);
-  refuse_weights_alone(expected, reader, folder);
   // State may come and go with a parameter's being frozen.
   checkpoint::Allowances allowed{options.allow_missing, options.allow_extra};
   const auto allow_state = [&](const std::string& fqn,
@@ -126,7 +115,11 @@ void require_same_optimizer(Engine& engine, const checkpoint::Reader& reader,
                             const std::string& folder, const LoadOptions& options) {
   const std::string ours = state_kinds(expected_tensors(engine, options));
   const std::string theirs = state_kinds(reader.manifest().tensors);
-  if (!reads_state(options) || ours.empty() || theirs.empty() || ours == theirs) return;
+  if (ours.empty() || ours == theirs) return;
+  if (theirs.empty())
+    reject("it holds weights alone, as a seed checkpoint does, and no run that goes on",
+           folder,
+           "start a run from it: --init-from (LoadOptions::with_optimizer = false)");
   throw checkpoint::CheckpointError(
       folder, "",
       "it holds the state of another optimizer (" + theirs + "); " +
@@ -246,10 +239,13 @@ void read_shards(Engine& engine, checkpoint::Reader& reader, const LoadOptions& 
   reader.read_alone(wanted);
 }
 
+// That of an engine without a step is zero, and its pages need not be touched.
 void clear_fresh_state(Engine& engine, const checkpoint::Reader& reader,
                        const LoadOptions& options) {
+  const bool is_fresh =
+      options.fresh_optimizer || (!options.with_optimizer && engine.num_steps() > 0);
   for (const ShardView& view : engine.shards()) {
-    if (!options.fresh_optimizer && !begins_anew(view, reader)) continue;
+    if (!is_fresh && !begins_anew(view, reader)) continue;
     for (const auto& [name, values] : view.state) {
       values.set_all(
           [](int64_t, std::span<float> part) { std::ranges::fill(part, 0.0f); });
@@ -282,7 +278,9 @@ void read_state(checkpoint::Reader& reader, SavedState& state) {
 
 SavedState load_checkpoint(Engine& engine, const std::string& folder,
                            const LoadOptions& options) {
-  Agreement ranks(engine.control(), "load " + folder);
+  Agreement ranks(engine.control(),
+                  "load " + folder + (options.with_optimizer ? "" : ", weights alone") +
+                      (options.fresh_optimizer ? ", optimizer afresh" : ""));
   Activity::Stretch stretch("loading " + folder);
   std::unique_ptr<checkpoint::Reader> reader;
   int64_t start = 0;

@@ -77,6 +77,9 @@ SaveJob::SaveJob(Engine& engine, SavePlace place, SavedState state,
       state_(std::move(state)) {
   // The same step everywhere, or nobody saves.
   Agreement(engine.control(), name_).run([&] {
+    if (state_.step < 0)
+      reject("a save of step " + std::to_string(state_.step), "SavedState::step",
+             "0 or more");
     require_values(engine);
     require_frozen(engine, state_.left_out);
   });
@@ -190,7 +193,8 @@ std::string SaveJob::commit(Ranks& ranks) {
   Agreement together(ranks, name_);
   std::string report;
   together.run([&] {
-    keep_error([&] { report = to_text(writer_->finish()); });
+    // It lets go of its file: a network file system removes no folder of open ones.
+    keep_error([&] { report = to_text(std::exchange(writer_, nullptr)->finish()); });
     if (error_) std::rethrow_exception(error_);
   });
   const std::vector<std::string> reports = ranks.gather(report);

@@ -179,15 +179,12 @@ void Saves::join() noexcept {
 }
 
 void Saves::end_step() {
-  if (!last_) return;
-  if (!last_->is_done()) {
-    int64_t has_ended = last_->has_ended();
-    control_.all_reduce({&has_ended, 1}, ReduceOp::kMin, "save");
-    if (!has_ended) return;
-  }
-  const auto last = std::exchange(last_, nullptr);
-  last->note_end();
-  if (last->step_throws && last->has_untold_error()) last->tell();
+  if (!last_ || last_->is_done()) return;
+  int64_t has_ended = last_->has_ended();
+  control_.all_reduce({&has_ended, 1}, ReduceOp::kMin, "save");
+  if (!has_ended) return;
+  last_->note_end();
+  if (last_->step_throws && last_->has_untold_error()) last_->tell();
 }
 
 }  // namespace zero

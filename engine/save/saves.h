@@ -46,7 +46,7 @@ class Saves : NoCopy {
   const std::vector<ParamDescription>& params_;
   UpdateQueue& updates_;
   Ranks& control_;
-  std::shared_ptr<SaveInProgress> last_;  // null: there was none, or all is told
+  std::shared_ptr<SaveInProgress> last_;  // null: there was none
   std::vector<Event> read_;               // of each unit
   // Made when they are first needed.
   std::unique_ptr<Ranks> ranks_;        // of the thread

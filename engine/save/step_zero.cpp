@@ -57,7 +57,7 @@ std::string write_step_zero(const ScannedModel& model,
   const checkpoint::OpenRun open(run);
   const auto existing =
       replace ? checkpoint::Existing::kReplace : checkpoint::Existing::kRefuse;
-  const std::string temporary = checkpoint::prepare(open, 0, existing);
+  std::string temporary = checkpoint::prepare(open, 0, existing);
   try {
     const checkpoint::ShardReport written = write_shard(temporary, 0, 1, slices);
     return checkpoint::commit(open, temporary, {written}, info_of(model, state),

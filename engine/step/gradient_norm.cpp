@@ -47,15 +47,16 @@ void GradientNorm::merge(std::span<const int64_t> limbs, float largest) {
   add_largest(largest);
 }
 
-double GradientNorm::reduce(double factor, Ranks& ranks) {
+double GradientNorm::reduce(double factor, Ranks& ranks) const {
   if (type_ == NormType::kInf) {
     // The maximum, and whether there is a NaN: max() would lose it.
     std::array<double, 2> all{largest_, has_nan_ ? 1.0 : 0.0};
     ranks.all_reduce(all, ReduceOp::kMax, "gradient norm");
     return all[1] > 0 ? std::numeric_limits<double>::quiet_NaN() : all[0] * factor;
   }
-  ranks.all_reduce(sum_.limbs(), ReduceOp::kSum, "gradient norm");
-  return (type_ == NormType::kL2 ? std::sqrt(sum_.value()) : sum_.value()) * factor;
+  ExactSum all = sum_;
+  ranks.all_reduce(all.limbs(), ReduceOp::kSum, "gradient norm");
+  return (type_ == NormType::kL2 ? std::sqrt(all.value()) : all.value()) * factor;
 }
 
 std::string first_non_finite(const UnitPlan& plan, const std::vector<std::string>& fqns,

@@ -31,7 +31,7 @@ class GradientNorm {
 
   // The norm of what all ranks have added, times `factor`; not finite when any value is
   // not. One all-reduce.
-  double reduce(double factor, Ranks& ranks);
+  double reduce(double factor, Ranks& ranks) const;
 
  private:
   void add_largest(float largest);

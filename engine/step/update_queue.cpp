@@ -43,7 +43,7 @@ void UpdateQueue::begin(std::vector<int64_t> numbers, double lr, float grad_fact
   stream_->enqueue([] { delay_point("adam"); });
   for (int u = 0; u < std::ssize(updated_); ++u) {
     const bool is_taken = is_drafted(u, values);
-    if (drafts_[u] && !is_taken) leave_draft(u);
+    if (drafts_[u] && !is_taken) leave_draft(u, values);
     is_taken ? take_draft(u) : queue(u, values);
   }
   drafts_.assign(drafts_.size(), nullptr);
@@ -132,12 +132,14 @@ void UpdateQueue::expect(std::vector<int64_t> numbers, double lr, float grad_fac
 
 // A draft that is taken stands for all of the unit: none of it may be left alone.
 bool UpdateQueue::may_draft(int unit) const {
-  if (!expected_.numbers || !at_.memory.homes[unit].has_draft) return false;
-  return std::ranges::all_of(at_.plan.units[unit].parts, [&](int part) {
+  return expected_.numbers && at_.memory.homes[unit].has_draft &&
+         !trains_any(unit, [&](int param) { return (*expected_.numbers)[param] == 0; });
+}
+
+bool UpdateQueue::trains_any(int unit, const std::function<bool(int param)>& that) const {
+  return std::ranges::any_of(at_.plan.units[unit].parts, [&](int part) {
     const PlannedPart& planned = at_.plan.parts[part];
-    return planned.is_frozen || std::ranges::all_of(planned.params, [&](int param) {
-             return (*expected_.numbers)[param] > 0;
-           });
+    return !planned.is_frozen && std::ranges::any_of(planned.params, that);
   });
 }
 
@@ -158,15 +160,10 @@ void UpdateQueue::draft(int unit, const std::vector<const Event*>& after) {
 
 // Is its draft what the step was going to make?
 bool UpdateQueue::is_drafted(int unit, const Values& values) const {
-  if (!drafts_[unit] || values.lr != expected_.lr ||
-      values.grad_factor != expected_.grad_factor)
-    return false;
-  for (const int part : at_.plan.units[unit].parts) {
-    for (const int param : at_.plan.parts[part].params) {
-      if ((*values.numbers)[param] != (*expected_.numbers)[param]) return false;
-    }
-  }
-  return true;
+  return drafts_[unit] && values.lr == expected_.lr &&
+         values.grad_factor == expected_.grad_factor && !trains_any(unit, [&](int param) {
+           return (*values.numbers)[param] != (*expected_.numbers)[param];
+         });
 }
 
 void UpdateQueue::take_draft(int unit) {
@@ -185,10 +182,12 @@ void UpdateQueue::take_draft(int unit) {
   announce(unit);
 }
 
-// Its update in place comes next. That needs masters as they were, and writes the rest.
-void UpdateQueue::leave_draft(int unit) {
+// Its update in place comes next. That needs masters as they were, and writes the rest,
+// but for parameters that it leaves alone.
+void UpdateQueue::leave_draft(int unit, const Values& values) {
   drafts_[unit]->is_wanted = false;
-  if (has_halves(unit)) renew_copies(unit);
+  const auto is_left = [&](int param) { return (*values.numbers)[param] == 0; };
+  if (has_halves(unit) || trains_any(unit, is_left)) renew_copies(unit);
 }
 
 // Masters and states are as they were, and so are the weights in 16 bits.

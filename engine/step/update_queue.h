@@ -59,6 +59,9 @@ class UpdateQueue {
   // next update or draft that would write there waits.
   void hold_back(int unit, const Event& read);
 
+  // Block until nobody reads what hold_back() told of.
+  void wait_until_unread(int unit) const { readings_[unit].done.synchronize(); }
+
   // Reached when the unit's weights have their values. One who asks this reads them: a
   // draft of the unit is thrown away.
   const Event& ready(int unit);
@@ -105,9 +108,11 @@ class UpdateQueue {
   void queue_late(int unit);
   void queue_all_late();
   void wait_for_reader(int unit, To place);
+  // Is there a parameter of the unit that is trained, and such?
+  bool trains_any(int unit, const std::function<bool(int param)>& that) const;
   bool is_drafted(int unit, const Values& values) const;
   void take_draft(int unit);
-  void leave_draft(int unit);
+  void leave_draft(int unit, const Values& values);
   void drop_drafts();
   void drop_draft(int unit);
   void renew_copies(int unit);

@@ -160,16 +160,40 @@ class Scanner {
   std::map<c10::TensorImpl*, size_t> seen_params_;
 };
 
-// Each is trained as values of its own, which they must be. A deferred or released
-// parameter has a storage, but no memory.
+// Memory that a tensor's elements lie in.
+struct MemoryRange {
+  const void* storage;  // where it has no memory: what is deferred or released
+  const char* begin;
+  const char* end;
+  const std::string* fqn;
+  bool is_buffer;
+};
+
+MemoryRange range_of(const at::Tensor& tensor, const std::string& fqn, bool is_buffer) {
+  c10::StorageImpl* const storage = tensor.storage().unsafeGetStorageImpl();
+  const auto* memory =
+      static_cast<const char*>(storage->_mutable_data_ptr_no_checks().get());
+  const char* begin = memory + tensor.storage_offset() * tensor.element_size();
+  int64_t last = 0;
+  for (int64_t d = 0; d < tensor.dim(); ++d)
+    last += (tensor.size(d) - 1) * tensor.stride(d);
+  return {memory ? nullptr : storage, begin, begin + (last + 1) * tensor.element_size(),
+          &fqn, is_buffer};
+}
+
+[[noreturn]] void refuse_shared(const MemoryRange& one, const MemoryRange& other) {
+  const std::string both = *one.fqn + ", " + *other.fqn;
+  if (one.is_buffer || other.is_buffer)
+    reject("a buffer shares memory with a parameter, and would keep its first values",
+           both, "give the buffer a copy, or make it of the parameter in forward");
+  reject("parameters share memory, and would be trained as two", both,
+         "register one tensor under both names, which ties them, or give each a copy");
+}
+
+// Each is trained as values of its own, which they must be. Buffers may share with each
+// other.
 void require_own_memory(const ScannedModel& model) {
-  struct Range {
-    const void* storage;  // where it has no memory
-    const char* begin;
-    const char* end;
-    const std::string* fqn;
-  };
-  std::vector<Range> ranges;
+  std::vector<MemoryRange> ranges;
   for (size_t i = 0; i < model.tensors.size(); ++i) {
     const at::Tensor& tensor = model.tensors[i];
     const std::string& fqn = model.params[i].fqn;
@@ -178,26 +202,25 @@ void require_own_memory(const ScannedModel& model) {
     if (at::has_internal_overlap(tensor) == at::MemOverlap::Yes)
       reject("elements of a parameter share memory, as those of an expanded one do", fqn,
              "register a contiguous() copy of it, or the small one that it was made of");
-    if (tensor.numel() == 0) continue;
-    c10::StorageImpl* const storage = tensor.storage().unsafeGetStorageImpl();
-    const auto* memory =
-        static_cast<const char*>(storage->_mutable_data_ptr_no_checks().get());
-    const char* begin = memory + tensor.storage_offset() * tensor.element_size();
-    int64_t last = 0;
-    for (int64_t d = 0; d < tensor.dim(); ++d)
-      last += (tensor.size(d) - 1) * tensor.stride(d);
-    ranges.push_back({memory ? nullptr : storage, begin,
-                      begin + (last + 1) * tensor.element_size(), &fqn});
+    if (tensor.numel() > 0) ranges.push_back(range_of(tensor, fqn, false));
   }
-  std::ranges::sort(ranges, {}, [](const Range& range) {
+  for (size_t i = 0; i < model.buffers.size(); ++i) {
+    const at::Tensor& tensor = model.buffers[i];
+    if (tensor.layout() == at::kStrided && tensor.has_storage() && tensor.numel() > 0)
+      ranges.push_back(range_of(tensor, model.buffer_fqns[i], true));
+  }
+  std::ranges::sort(ranges, {}, [](const MemoryRange& range) {
     return std::pair(range.storage, range.begin);
   });
-  for (size_t i = 1; i < ranges.size(); ++i) {
-    const Range &before = ranges[i - 1], &after = ranges[i];
-    if (after.storage != before.storage || after.begin >= before.end) continue;
-    reject("parameters share memory, and would be trained as two",
-           *before.fqn + ", " + *after.fqn,
-           "register one tensor under both names, which ties them, or give each a copy");
+  // Of those before, the one that reaches farthest.
+  const MemoryRange *param = nullptr, *buffer = nullptr;
+  for (const MemoryRange& range : ranges) {
+    for (const MemoryRange* before : {param, range.is_buffer ? nullptr : buffer})
+      if (before && before->storage == range.storage && before->end > range.begin)
+        refuse_shared(*before, range);
+    const MemoryRange*& farthest = range.is_buffer ? buffer : param;
+    if (!farthest || farthest->storage != range.storage || farthest->end < range.end)
+      farthest = &range;
   }
 }
 

@@ -189,7 +189,8 @@ std::vector<at::Tensor> UnitCall::backward(const std::vector<at::Tensor>& output
     reject("create_graph through a unit", unit.fqn_,
            "a unit has first derivatives only: compute what needs second ones "
            "outside of units, or without an engine");
-  const bool is_ours = unit.phase_.now == Phase::Now::kBackward;
+  const bool is_ours =
+      unit.phase_.now == Phase::Now::kBackward && unit.pass_.has(unit.index_, this);
   std::vector<std::vector<at::Tensor>> grads(wants_grad_.size());  // (inputs, chunks)
   {
     const WeightStreamer::Unsharded unsharded(unit.weights_, unit.index_,
@@ -203,7 +204,7 @@ std::vector<at::Tensor> UnitCall::backward(const std::vector<at::Tensor>& output
       InnerGraph& graph = recomputed ? *recomputed : *graphs_[c];
       const auto grads_in =
           outputs_.grads_of_chunk(output_grads, graph, c, chunking_.count);
-      const auto grads_out = is_ours ? graph.backward(grads_in, keeps_graph)
+      const auto grads_out = is_ours ? backward_of(graph, grads_in, keeps_graph)
                                      : graph.input_grads(grads_in, keeps_graph);
       for (size_t i = 0; i < grads.size(); ++i) grads[i].push_back(grads_out[i]);
       if (is_ours) unit.pass_.collect(unit.index_);
@@ -224,6 +225,13 @@ std::vector<at::Tensor> UnitCall::backward(const std::vector<at::Tensor>& output
   }
   keeps_graph ? kept_inputs_.put_away() : release();
   return input_grads;
+}
+
+std::vector<at::Tensor> UnitCall::backward_of(InnerGraph& graph,
+                                              const std::vector<at::Tensor>& grads,
+                                              bool keeps_graph) {
+  const BackwardPass::Inside inside(unit_->pass_);
+  return graph.backward(grads, keeps_graph);
 }
 
 // The body again, from what its forward saw: inputs, random numbers, buffers, modes.

@@ -58,6 +58,9 @@ class UnitCall : public torch::CustomClassHolder {
   std::vector<at::Tensor> join_to_graph();
   std::unique_ptr<InnerGraph> recompute(const std::vector<at::Tensor>& all_inputs,
                                         int64_t chunk) const;
+  std::vector<at::Tensor> backward_of(InnerGraph& graph,
+                                      const std::vector<at::Tensor>& grads,
+                                      bool keeps_graph);
   void release();
 
   const std::shared_ptr<AttachedUnit> unit_;

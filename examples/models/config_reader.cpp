@@ -17,7 +17,8 @@ bool ConfigReader::has(const std::string& key) const {
 const nlohmann::json& ConfigReader::at(const std::string& key) const {
   const auto found = config_.find(key);
   if (found == config_.end())
-    throw Error(ExitCode::kUsage, key + " is missing", "config of model " + family_);
+    throw Error(ExitCode::kUsage, key + " is missing", "config of model " + family_,
+                "a config.json that has it");
   return *found;
 }
 

@@ -126,6 +126,9 @@ void age_rotary(json& config, const std::string& theta_key,
   if ((type == "llama3" || type == "yarn") &&
       !rope.contains("original_max_position_embeddings"))
     rope["original_max_position_embeddings"] = config.at("max_position_embeddings");
+  if (type == "yarn" && rope.value("factor", json()).is_null())  // as read_rotary()
+    rope["factor"] = config.at("max_position_embeddings").get<double>() /
+                     rope.at("original_max_position_embeddings").get<double>();
   json scaling = rope;
   const auto move_out = [&](const char* name, const std::string& key) {
     if (!key.empty() && scaling.contains(name)) config[key] = scaling[name];

@@ -138,7 +138,7 @@ class State {
         std::fill_n(static_cast<float*>(to), count, 0.5f);
       };
     }
-    const std::string temporary = checkpoint::prepare(run_, kStep);
+    std::string temporary = checkpoint::prepare(run_, kStep);
     const auto report = checkpoint::write_shard(temporary, 0, 1, slices);
     return checkpoint::commit(run_, temporary, {report}, {.step = kStep});
   }

@@ -101,7 +101,7 @@ Verb export_verb() {
                 {"--to DIR",
                  "a new folder, which from_pretrained() of transformers loads"},
                 {"--dtype fp32|bf16|fp16",
-                 "of the weights; left out: that of the weights that the run started "
+                 "of the weights; left out: that of the config.json that the run started "
                  "from, else fp32"},
                 {"--max-shard-size BYTES", "the most in a file of weights [5GiB]"},
                 {"--merge", "of a run with --lora: add its adapters to the weights"},

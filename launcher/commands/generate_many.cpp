@@ -36,10 +36,6 @@ namespace {
 
 using nlohmann::json, nlohmann::ordered_json;
 
-std::string hash_of_text(const std::string& text) {
-  return to_hex(hash_of(text.data(), text.size()));
-}
-
 std::string contents_of(const std::string& path) {
   std::ostringstream whole;
   whole << std::ifstream(path, std::ios::binary).rdbuf();
@@ -63,7 +59,7 @@ std::string hash_of_model(const FoundCheckpoint& from, const std::string& adapte
   const std::string base = from.is_model_folder
                                ? traits_of_folder(from.folder, "config.json")
                                : contents_of(from.folder + "/manifest.json");
-  return hash_of_text(
+  return hex_hash(
       adapter.empty() ? base : base + traits_of_folder(adapter, "adapter_config.json"));
 }
 
@@ -91,8 +87,8 @@ std::string hash_of_settings(const Settings& s, const ModelShape& shape,
                     s.tf32,
                     shape.config,
                     shape.seq_len,
-                    tokenizer.empty() ? "" : hash_of_text(contents_of(tokenizer))};
-  return hash_of_text(all.dump());
+                    tokenizer.empty() ? "" : hex_hash(contents_of(tokenizer))};
+  return hex_hash(all.dump());
 }
 
 // A line of the file, as tokens.
@@ -123,8 +119,10 @@ class ManyTextsSpeaker {
         {.batches = batches(),
          .reader =
              [this](int64_t rows, InStep& in_step) {
-               return loaded_.runner->reader({rows, loaded_.texts.tokens},
-                                             [&in_step] { in_step.begin_pass(); });
+               return std::make_unique<TimedReader>(
+                   loaded_.runner->reader({rows, loaded_.texts.tokens},
+                                          [&in_step] { in_step.begin_pass(); }),
+                   times_);
              },
          .make = [this](const std::vector<size_t>& batch, TextReader& reader,
                         const InStep& in_step) { return make(batch, reader, in_step); },
@@ -135,6 +133,7 @@ class ManyTextsSpeaker {
     // A signal may have come when all were there.
     const bool is_done =
         are_made || loaded_.engine->control().largest(num_missing(), "texts") == 0;
+    times_.add_up(loaded_.engine->control());
     if (is_first_) {
       set_status("");
       records_->finish();
@@ -185,7 +184,7 @@ class ManyTextsSpeaker {
     PromptLine first_wrong;
     for (const auto& each : ordered_json::parse(ranks.broadcast(told.dump()))) {
       PromptLine line{each[0], each[1], each[4], each[5]};
-      line.tokens_hash = hash_of_text(ordered_json({each[2], each[3]}).dump());
+      line.tokens_hash = hex_hash(ordered_json({each[2], each[3]}).dump());
       if (line.wrong.empty())
         prompts_.push_back({line, each[2], each[3]});
       else
@@ -324,12 +323,9 @@ class ManyTextsSpeaker {
   }
 
   std::string statistics() const {
-    return fmt::format(
-        "{} texts made, {} are there; {} tokens in {:.1f} s, {:.1f} a second; {} of "
-        "memory",
-        num_made_, how_many(), num_tokens_, seconds_,
-        seconds_ > 0 ? static_cast<double>(num_tokens_) / seconds_ : 0,
-        short_bytes(peak_resident_bytes()));
+    return fmt::format("{} texts made, {} are there; {} tokens in {:.1f} s; {}",
+                       num_made_, how_many(), num_tokens_, seconds_,
+                       times_.describe(peak_resident_bytes()));
   }
 
   LoadedModel& loaded_;
@@ -346,6 +342,7 @@ class ManyTextsSpeaker {
   size_t num_made_ = 0;
   int64_t num_tokens_ = 0;
   double seconds_ = 0;
+  ReadingTimes times_;
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "checkpoint/error.h"
 #include "checkpoint/file.h"
@@ -56,7 +57,7 @@ Wish wish_for(const Settings& settings, const Asked& asked, const VerbCall& call
       settings.hosts.empty()
           ? std::min(wish.num_ranks, announced_ranks_on_node(call.environment))
           : ranks_on_fullest(settings.hosts, wish.num_ranks);
-  wish.gpu_room = room_on_gpu(settings, 0, wish.ranks_on_node);
+  wish.gpu_room = room_on_gpu(settings, 0, most_on_a_gpu(settings, wish.ranks_on_node));
   if (wish.gpu_room == 0 && settings.device == "cuda") {
     throw Error(ExitCode::kUsage, "no GPU is here that tells how much memory it has",
                 "--device cuda",
@@ -93,14 +94,28 @@ PlanAnswer answer_for(const Wish& wish, const ModelFamily& family) {
 }
 
 // What fits on this node, as a file for --config. Nobody's file is written over.
-void write_settings(const std::string& path, const PlanAnswer& answer) {
+// What a run chooses by its other settings is left to it, where nobody said it.
+std::set<std::string> left_to_a_run(const Settings& settings, const RawValues& given) {
+  const Settings chosen = defaults_beside(settings), fixed;
+  std::set<std::string> keys;
+  for (const Setting& setting : setting_table()) {
+    const bool is_chosen = setting.value(chosen) != setting.value(fixed) &&
+                           setting.value(chosen) == setting.value(settings);
+    if (is_chosen && !given.contains(setting.key)) keys.insert(setting.key);
+  }
+  return keys;
+}
+
+void write_settings(const std::string& path, const PlanAnswer& answer,
+                    const RawValues& given) {
   const bool is_advised = answer.nearest && answer.nearest->num_nodes == 1;
   if (!answer.all_fits() && !is_advised) {
     warn(path + " is not written: no settings fit on one node");
     return;
   }
-  const std::string text =
-      to_toml(answer.all_fits() ? answer.wish.settings : answer.nearest->wish.settings);
+  const Settings& settings =
+      answer.all_fits() ? answer.wish.settings : answer.nearest->wish.settings;
+  const std::string text = to_toml(settings, left_to_a_run(settings, given));
   const auto [above, name] = checkpoint::split_path(path);
   try {
     checkpoint::write_text(checkpoint::Folder(above), name, text,
@@ -127,7 +142,8 @@ int plan(const VerbCall& call) {
   const Asked asked = asked_model(settings, call.models);
   const PlanAnswer answer =
       answer_for(wish_for(settings, asked, call, num_ranks), *asked.family);
-  if (!call.line.write.empty()) write_settings(call.line.write, answer);
+  if (!call.line.write.empty())
+    write_settings(call.line.write, answer, given_values(call.line, call.environment));
   const std::string text =
       call.line.json ? to_json(answer).dump() + "\n" : to_page(answer);
   std::fputs(text.c_str(), stdout);

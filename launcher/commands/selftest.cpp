@@ -72,22 +72,29 @@ SelftestResult try_promise(const Promise& promise) {
   return result;
 }
 
+constexpr char kNewFile[] = "--to FILE: a new one, in a folder that is there";
+
 // Nobody's file is written over, and that is told before two minutes are over.
 void require_new_file(const std::string& path) {
+  if (path.empty()) return;
   std::error_code ignored;
-  if (!path.empty() &&
-      std::filesystem::exists(std::filesystem::symlink_status(path, ignored)))
-    throw Error(ExitCode::kUsage, "something of that name is there", path,
-                "--to FILE: a new one");
+  if (std::filesystem::exists(std::filesystem::symlink_status(path, ignored)))
+    throw Error(ExitCode::kUsage, "something of that name is there", path, kNewFile);
+  const std::string above = checkpoint::split_path(path).folder;
+  if (!std::filesystem::is_directory(above, ignored))
+    throw Error(ExitCode::kUsage, "there is no folder " + above, path, kNewFile);
 }
 
-void write_report(const std::string& path, const std::string& text) {
+// False: it is not there.
+bool write_report(const std::string& path, const std::string& text) {
   const auto [above, name] = checkpoint::split_path(path);
   try {
     checkpoint::write_text(checkpoint::Folder(above), name, text,
                            checkpoint::system_io());
+    return true;
   } catch (const checkpoint::CheckpointError& error) {
     warn("the report is not written: " + error.problem());
+    return false;
   }
 }
 
@@ -123,9 +130,11 @@ int selftest(const VerbCall& call) {
     warn("a promise is not kept; its runs are in " + lab.folder());
   }
   const std::string text = to_text(report);
-  if (!line.to.empty()) write_report(line.to, text);
+  const bool is_written = line.to.empty() || write_report(line.to, text);
   std::fputs((line.json ? to_json_line(report) : "\n" + text).c_str(), stdout);
-  return static_cast<int>(are_kept ? ExitCode::kDone : ExitCode::kTraining);
+  return static_cast<int>(!are_kept    ? ExitCode::kTraining
+                          : is_written ? ExitCode::kDone
+                                       : ExitCode::kCheckpoint);
 }
 
 }  // namespace

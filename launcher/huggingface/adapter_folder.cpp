@@ -54,6 +54,11 @@ void require_known(const json& config, const std::string& where) {
   }
 }
 
+json read_config(const std::string& folder) {
+  return read_small_json(folder, kAdapterConfig,
+                         "an adapter_config.json that peft has written: copy it again");
+}
+
 std::string last_part(const std::string& fqn) { return fqn.substr(fqn.rfind('.') + 1); }
 
 // A short name where all layers that have it have adapters.
@@ -80,6 +85,10 @@ bool is_adapter_folder(const std::string& path) {
   return fs::exists(path + "/" + kAdapterConfig, error);
 }
 
+bool keeps_tying(const std::string& path) {
+  return read_config(path).value("ensure_weight_tying", json()) == true;
+}
+
 LoraOptions read_adapter(const std::string& path, const std::string& flag) {
   std::error_code error;
   const std::string cure = flag + " DIR: a folder that peft has written";
@@ -89,10 +98,7 @@ LoraOptions read_adapter(const std::string& path, const std::string& flag) {
     throw Error(ExitCode::kUsage,
                 std::string("it holds no adapter: ") + kAdapterConfig + " is missing",
                 path, cure);
-  const json config =
-      read_small_json(path, kAdapterConfig,
-                      "an adapter_config.json that peft has written: copy it again");
-  return judge_adapter(config, path + "/" + kAdapterConfig);
+  return judge_adapter(read_config(path), path + "/" + kAdapterConfig);
 }
 
 LoraOptions judge_adapter(const json& config, const std::string& where) {

@@ -25,6 +25,9 @@ LoraOptions read_adapter(const std::string& path, const std::string& flag);
 // The same of an adapter_config.json that was read.
 LoraOptions judge_adapter(const nlohmann::json& config, const std::string& where);
 
+// Does the adapter of that folder keep what is saved one tensor with what it was tied to?
+bool keeps_tying(const std::string& path);
+
 // Throw Error(kUsage) for --adapter without a model to add it to.
 void refuse_adapter_alone(const Settings& settings);
 

@@ -4,9 +4,7 @@
 #include <sys/file.h>
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
-#include <future>
 #include <set>
 
 #include "checkpoint/buffer.h"
@@ -21,6 +19,7 @@
 #include "engine/watch/activity.h"
 #include "launcher/data/token_file.h"
 #include "launcher/huggingface/adapter_folder.h"
+#include "launcher/huggingface/copy_weights.h"
 #include "launcher/huggingface/exported_files.h"
 #include "launcher/huggingface/held_tensors.h"
 #include "launcher/huggingface/merged_weights.h"
@@ -40,9 +39,6 @@ namespace fs = std::filesystem;
 using checkpoint::CheckpointError;
 using checkpoint::shown;
 using nlohmann::json;
-
-constexpr int64_t kBatchNumel = int64_t{4} << 20;
-constexpr int64_t kChunkNumel = checkpoint::kChunkBytes / 4;  // of fp32, in a checkpoint
 
 // What is exported, but for its weights.
 struct Subject {
@@ -182,101 +178,29 @@ Selection select(const HeldTensors& held, const AdapterParts& adapters, bool alo
   return selection;
 }
 
-// Elements [begin, begin + numel) of a tensor.
-struct TensorPart {
-  HeldTensor held;
-  int64_t begin = 0, numel = 0;
-};
+// peft would take it for another tensor than what it is tied to.
+void require_untied(const std::string& fqn, const HeldTensors& held) {
+  for (const auto& [alias, of] : held.manifest(0).aliases)
+    if (of == fqn)
+      throw Error(ExitCode::kUsage,
+                  fmt::format("it is trained and one tensor with {}; in peft they would "
+                              "be two",
+                              alias),
+                  fqn, "--merge, which writes the whole model");
+}
 
 json adapter_config_of(const Subject& subject, const AdapterParts& adapters,
-                       const Selection& selection) {
+                       const Selection& selection, const HeldTensors& held) {
   const LoraOptions options = lora_from_json(subject.config.at(kLora), "the checkpoint");
   std::set<std::string> saved;  // modules
   for (const auto& [reader, tensor] : selection.parameters) {
     const std::string& fqn = tensor->fqn;
-    if (!is_of_adapter(fqn)) saved.insert(fqn.substr(0, fqn.rfind('.')));
+    if (is_of_adapter(fqn)) continue;
+    require_untied(fqn, held);
+    saved.insert(fqn.substr(0, fqn.rfind('.')));
   }
   return adapter_config(options, adapters.layers, {saved.begin(), saved.end()},
                         subject.base);
-}
-
-// What is read at once, in the order of the tensors: a part of one, or many small ones.
-using TensorBatch = std::vector<TensorPart>;
-
-// What a piece takes in memory: the next one begins at a good place, too.
-int64_t room_of(int64_t numel) {
-  constexpr int64_t kAlignment = 16;  // values
-  return (numel + kAlignment - 1) / kAlignment * kAlignment;
-}
-
-std::vector<TensorBatch> batches_of(const std::vector<HeldTensor>& parameters) {
-  std::vector<TensorBatch> batches;
-  int64_t room = 0;
-  for (const HeldTensor& held : parameters) {
-    const int64_t numel = held.tensor->numel();
-    for (int64_t begin = 0; begin < numel;) {
-      if (room == 0) {
-        batches.emplace_back();
-        room = kBatchNumel;
-      }
-      int64_t count = std::min(room, numel - begin);
-      // A chunk that is cut in two is read and hashed twice.
-      if (count < numel - begin) count = count / kChunkNumel * kChunkNumel;
-      if (count > 0) batches.back().push_back({held, begin, count});
-      begin += count;
-      room = begin < numel ? 0 : room - room_of(count);
-    }
-  }
-  return batches;
-}
-
-// The values of a batch.
-struct Values {
-  float* data() const { return reinterpret_cast<float*>(bytes.data()); }
-  const checkpoint::Buffer bytes{kBatchNumel * sizeof(float)};
-};
-
-void read_batch(const TensorBatch& batch, const Values& values, MergedWeights& merged) {
-  float* next = values.data();
-  for (const auto& [held, begin, numel] : batch) {
-    held.reader->read(checkpoint::Kind::kParam, held.tensor->fqn, begin, numel, next);
-    merged.add_to(held, begin, {next, static_cast<size_t>(numel)});
-    next += room_of(numel);
-  }
-}
-
-void write_batch(checkpoint::SafetensorsWriter& writer, const std::string& prefix,
-                 const TensorBatch& batch, const Values& values) {
-  const float* next = values.data();
-  for (const auto& [held, begin, numel] : batch) {
-    writer.write(prefix + held.tensor->fqn, begin, {next, static_cast<size_t>(numel)});
-    next += room_of(numel);
-  }
-}
-
-void ask_for(const TensorBatch& batch) {
-  for (const auto& [held, begin, numel] : batch)
-    held.reader->ask_for(checkpoint::Kind::kParam, held.tensor->fqn, begin, numel);
-}
-
-// One batch is fetched from the disk, one is read, and one is written.
-void copy(Selection& selection, checkpoint::SafetensorsWriter& writer) {
-  const std::vector<TensorBatch> batches = batches_of(selection.parameters);
-  std::array<Values, 2> values;
-  const auto start = [&](size_t i) {
-    return std::async(std::launch::async, [&, i] {
-      if (i == 0) ask_for(batches[i]);
-      if (i + 1 < batches.size()) ask_for(batches[i + 1]);
-      read_batch(batches[i], values[i % 2], selection.merged);
-    });
-  };
-  std::future<void> reading;
-  if (!batches.empty()) reading = start(0);
-  for (size_t i = 0; i < batches.size(); ++i) {
-    reading.get();
-    if (i + 1 < batches.size()) reading = start(i + 1);
-    write_batch(writer, selection.prefix, batches[i], values[i % 2]);
-  }
 }
 
 Exported write_weights(const HeldTensors& held, Selection& selection,
@@ -303,7 +227,7 @@ Exported write_weights(const HeldTensors& held, Selection& selection,
   }
   Activity::Stretch stretch("export");
   stretch.expect(read_bytes + exported.num_bytes);
-  copy(selection, writer);
+  copy_weights(selection.parameters, selection.merged, selection.prefix, dtype, writer);
   for (const auto& [reader, tensor] : buffers) {
     const checkpoint::Buffer values(static_cast<size_t>(tensor->num_bytes()));
     reader->read(tensor->kind, tensor->fqn, 0, tensor->numel(), values.data());
@@ -330,6 +254,12 @@ void require_new(const ExportOptions& options) {
   if (!options.replace && !fs::is_empty(options.to, error))
     refuse("the folder is there and not empty",
            "another --to, or --replace to replace a model in it");
+  const bool alone = options.adapters == Adapters::kAlone;
+  const std::string other = first_of_others(options.to, alone);
+  if (!other.empty())
+    refuse(fmt::format("the folder has {}, which would be loaded with {}", other,
+                       alone ? "the adapters" : "the model"),
+           "another --to: what is there stays");
 }
 
 // With the files that go with weights; of several the first that has them.
@@ -365,6 +295,8 @@ Exported export_model(const ExportOptions& given, const ModelFamilies& models) {
   const AdapterParts adapters =
       adapters_in(subject, options.adapters, options.from.front());
   Selection selection = select(held, adapters, alone);
+  const json adapter =
+      alone ? adapter_config_of(subject, adapters, selection, held) : json();
   const DType dtype =
       options.dtype.value_or(alone ? DType::kFp32 : dtype_of_source(subject.source));
   remove_left_behind(options.to);
@@ -378,8 +310,7 @@ Exported export_model(const ExportOptions& given, const ModelFamilies& models) {
     copy_files(source, exported.companions, partial.path());
   }
   const checkpoint::Folder& folder = partial.folder();
-  const json config = alone ? adapter_config_of(subject, adapters, selection)
-                            : config_to_write(subject, dtype);
+  const json config = alone ? adapter : config_to_write(subject, dtype);
   checkpoint::write_text(folder, alone ? kAdapterConfig : "config.json",
                          config.dump(2) + "\n", checkpoint::system_io());
   folder.sync(checkpoint::system_io());

@@ -34,6 +34,10 @@ bool is_weights(const std::string& name) {
          name == "model.safetensors.index.json" || name == checkpoint::kAdapterFile;
 }
 
+bool is_of_adapters(const std::string& name) {
+  return name == checkpoint::kAdapterFile || name == kAdapterConfig;
+}
+
 // Without it nobody takes the rest for a model, or an adapter.
 bool is_config(const std::string& name) {
   return name == "config.json" || name == kAdapterConfig;
@@ -45,6 +49,13 @@ bool is_of_model(const std::string& name) {
 }
 
 }  // namespace
+
+std::string first_of_others(const std::string& folder, bool of_adapters) {
+  for (const std::string& name : checkpoint::Folder(folder).names())
+    if ((is_weights(name) || is_config(name)) && is_of_adapters(name) != of_adapters)
+      return name;
+  return "";
+}
 
 // One that is at work holds its folder.
 void remove_left_behind(const std::string& target) {
@@ -87,9 +98,11 @@ void publish(const std::string& partial, const std::string& to, checkpoint::Io& 
   for (const std::string& name : target.names())
     if (is_weights(name) || is_config(name) || from.has(name))
       target.open(name);  // or it stays as it is
+  const bool of_adapters = from.has(kAdapterConfig);
   for (const auto is_old : {is_config, is_weights})
     for (const std::string& name : target.names())
-      if (is_old(name)) checkpoint::remove_file(target, name, io);
+      if (is_old(name) && is_of_adapters(name) == of_adapters)
+        checkpoint::remove_file(target, name, io);
   const auto move = [&](const std::string& name) {
     checkpoint::rename_ours(parent, name_of_partial + "/" + name,
                             name_of_target + "/" + name, io);

@@ -8,6 +8,10 @@
 // The files of an exported model, which are beside their target until they are whole.
 namespace zero::launcher {
 
+// A folder's first file of a model, where adapters shall go, or of adapters, where a
+// model shall: "" if there is none.
+std::string first_of_others(const std::string& folder, bool of_adapters);
+
 // What killed exports have left beside this target is removed, and told.
 void remove_left_behind(const std::string& target);
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "checkpoint/error.h"
 #include "checkpoint/file.h"
@@ -27,6 +28,17 @@ class JsonFile {
     object_ =
         checkpoint::parse_strictly(checkpoint::read_text(files, name, kLargest), path_);
     if (!object_.is_object()) fail("it is no object");
+  }
+
+  // What changes texts perhaps, and is none of `read`: a value that is neither nothing
+  // nor what it is where nobody asks for it.
+  std::vector<std::string> others(const std::set<std::string>& read) const {
+    const json nothing = {nullptr, false, 0, 1, json::array(), json::object()};
+    std::vector<std::string> others;
+    for (const auto& [key, value] : object_.items())
+      if (!read.contains(key) && std::ranges::find(nothing, value) == nothing.end())
+        others.push_back(key);
+    return others;
   }
 
   bool is_there() const { return object_.is_object(); }
@@ -74,6 +86,22 @@ class JsonFile {
   json object_;
 };
 
+// What is read of the file, and what has no say in what a text is here.
+const std::set<std::string> kKnown = {"do_sample",
+                                      "temperature",
+                                      "top_p",
+                                      "top_k",
+                                      "min_p",
+                                      "eos_token_id",
+                                      "bos_token_id",
+                                      "pad_token_id",
+                                      "repetition_penalty",
+                                      "use_cache",
+                                      "transformers_version",
+                                      "decoder_start_token_id",
+                                      "_from_model_config",
+                                      "cache_implementation"};
+
 // What a drawn token depends on.
 constexpr const char* kDraws[] = {"sample_temperature", "sample_top_k", "sample_top_p",
                                   "sample_min_p"};
@@ -84,6 +112,7 @@ GenerationConfig read_generation_config(const std::string& folder) {
   const JsonFile file(folder, kFile);
   GenerationConfig config;
   config.is_there = file.is_there();
+  config.unread = file.others(kKnown);
   config.samples = file.boolean("do_sample");
   config.temperature = file.number("temperature", 0, 1e6);
   config.top_p = file.number("top_p", 0, 1);
@@ -126,6 +155,8 @@ std::vector<std::string> take_over(
     if (!config.top_k && !is_given("sample_top_k") && settings.sample_temperature > 0)
       said.push_back("top_k off (transformers: 50)");
   }
+  if (!config.unread.empty())
+    said.push_back(fmt::format("not used: {}", fmt::join(config.unread, " ")));
   if (said.empty()) return {};
   return {fmt::format("{}: {}", config.is_there ? kFile : "no generation_config.json",
                       fmt::join(said, ", "))};

@@ -17,6 +17,7 @@ struct GenerationConfig {
   std::optional<int64_t> top_k;
   // eos_token_id, else that of config.json: behind one of these a text ends.
   std::vector<int64_t> ends;
+  std::vector<std::string> unread;  // keys that ask for what is not done here
 };
 
 // Files that are not there say nothing. Throws CheckpointError for one that cannot be

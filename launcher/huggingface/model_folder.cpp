@@ -79,6 +79,9 @@ void require_known(const ModelFamily& family, const json& config,
     throw refused(where, "the architecture is " + shown(architectures),
                   of.architecture + ": a language model with its head");
   }
+  if (config.value("text_config", json()).is_object())
+    throw refused(where, "its sizes are in text_config: it reads more than text",
+                  "the folder of a language model alone");
   for (const char* key : {"quantization_config", "compression_config"}) {
     if (config.value(key, json()).is_null()) continue;
     throw refused(where, std::string(key) + ": its weights are quantized",

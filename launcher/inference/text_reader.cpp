@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 
 #include "base/seconds.h"
 #include "launcher/run/lines.h"
+#include "zero/ranks.h"
 
 namespace zero::launcher {
 
@@ -14,6 +16,15 @@ void ReadingTimes::add(bool are_of_prompts, int64_t tokens, double seconds) {
   Share& share = are_of_prompts ? prompts_ : others_;
   share.tokens += tokens;
   share.seconds += seconds;
+}
+
+void ReadingTimes::add_up(Ranks& ranks) {
+  std::array<int64_t, 2> tokens = {prompts_.tokens, others_.tokens};
+  std::array<double, 2> seconds = {prompts_.seconds, others_.seconds};
+  ranks.all_reduce(tokens, ReduceOp::kSum, "tokens that were read");
+  ranks.all_reduce(seconds, ReduceOp::kSum, "seconds of reading");
+  prompts_ = {tokens[0], seconds[0] / ranks.size()};
+  others_ = {tokens[1], seconds[1] / ranks.size()};
 }
 
 std::string ReadingTimes::describe(int64_t memory_bytes) const {

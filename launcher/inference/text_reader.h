@@ -9,6 +9,7 @@
 namespace zero {
 class Engine;
 class Model;
+class Ranks;
 struct TextsAtOnce;
 }  // namespace zero
 
@@ -34,6 +35,8 @@ using BeginPass = std::function<void()>;
 class ReadingTimes {
  public:
   void add(bool are_of_prompts, int64_t tokens, double seconds);
+  // Of ranks that read beside each other: the tokens of all, in the seconds of one.
+  void add_up(Ranks& ranks);
   // "prompt: 8 tokens, 92.1 a second; 36 more, 7.6 a second; 1.2 GiB of memory"
   std::string describe(int64_t memory_bytes) const;
 

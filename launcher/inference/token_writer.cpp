@@ -31,8 +31,8 @@ size_t begun(const std::string& text, const std::string& stop) {
 
 }  // namespace
 
-std::vector<int64_t> parse_prompt(const std::string& prompt, bool is_text,
-                                  int64_t vocab) {
+std::vector<int64_t> parse_prompt(const std::string& prompt, bool is_text, int64_t vocab,
+                                  const std::string& flag) {
   const std::vector<unsigned char> bytes(prompt.begin(), prompt.end());
   const std::vector<int64_t> tokens =
       is_text ? std::vector<int64_t>(bytes.begin(), bytes.end()) : parse_numbers(prompt);
@@ -46,7 +46,7 @@ std::vector<int64_t> parse_prompt(const std::string& prompt, bool is_text,
                           prompt)
             : fmt::format("the prompt is \"{}\", and this model reads numbers of tokens",
                           prompt),
-        "--sample",
+        flag,
         is_text ? "a text"
                 : fmt::format("numbers below {} with blanks between them, such as "
                               "\"5 17 3\"",

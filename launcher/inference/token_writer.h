@@ -11,8 +11,9 @@ namespace zero::launcher {
 
 // How people write tokens: as text where bytes are tokens, or as numbers with blanks
 // between them. Throws Error(kUsage) for a prompt without tokens or with some that the
-// vocabulary lacks.
-std::vector<int64_t> parse_prompt(const std::string& prompt, bool is_text, int64_t vocab);
+// vocabulary lacks, which names the flag.
+std::vector<int64_t> parse_prompt(const std::string& prompt, bool is_text, int64_t vocab,
+                                  const std::string& flag = "--prompt");
 
 // Is a prompt one of numbers, and so of tokens?
 bool is_of_numbers(const std::string& prompt);

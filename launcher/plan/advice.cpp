@@ -154,10 +154,12 @@ std::optional<Wish> on_fewer_ranks(const Wish& asked, const Planner& plan) {
   return std::nullopt;
 }
 
-std::optional<Fit> on_more_nodes(const Wish& wish, const Planner& plan) {
+// With so many ranks on each.
+std::optional<Fit> on_more_nodes(const Wish& wish, const Planner& plan, int here) {
   for (const int nodes : kNodes) {
     Wish spread = wish;
-    spread.num_ranks = wish.ranks_on_node * nodes;
+    spread.ranks_on_node = here;
+    spread.num_ranks = here * nodes;
     if (spread.num_ranks <= wish.num_ranks) continue;
     spread.settings.ranks = spread.num_ranks;
     while (!find_rank_conflicts(spread.settings, spread.num_ranks).empty() &&
@@ -226,8 +228,11 @@ std::optional<Fit> nearest_fit(const Wish& wish, const Planner& plan) {
     if (const auto saving = attempt(wish, plan))
       return make_fit(wish, *saving, plan(*saving));
   }
-  if (auto fit = on_more_nodes(wish, plan)) return fit;
-  return on_roomier_nodes(wish, plan);
+  if (auto fit = on_more_nodes(wish, plan, wish.ranks_on_node)) return fit;
+  if (auto fit = on_roomier_nodes(wish, plan)) return fit;
+  for (int here = wish.ranks_on_node / 2; here > 0; here /= 2)
+    if (auto fit = on_more_nodes(wish, plan, here)) return fit;
+  return std::nullopt;
 }
 
 std::optional<RunPlan> largest_fit(const Wish& wish, const Planner& plan) {

@@ -119,7 +119,8 @@ RunPlan make_plan(const Wish& wish, const ModelFamily& family, Model& model) {
                 "smaller --layers, --dim, --ffn-dim or --vocab");
   Wish told = wish;
   const Options asked = options_of(wish, family);
-  const UnitMemory where = expected_unit_memory(asked, wish.num_ranks);
+  const UnitMemory where =
+      expected_unit_memory(asked, wish.num_ranks, wish.ranks_on_node);
   const bool may_stay = wish.gpu_room > 0 && may_keep_shards(where, wish.num_ranks);
   const MayStay what{may_stay, may_stay && gpus_update_with(asked.optimizer.kind)};
   const auto fits = [&](const Settings& settings) {

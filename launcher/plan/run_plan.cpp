@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <sstream>
@@ -193,18 +194,29 @@ std::string describe_offload(const RunPlan& plan) {
 }
 
 std::vector<std::pair<std::string, int>> slots_of_hosts(const std::string& path) {
+  constexpr char kCure[] = "--hosts FILE, a line for each host: name slots=N";
+  std::error_code error;
   std::ifstream file(path);
+  if (!std::filesystem::is_regular_file(path, error) || !file)
+    throw Error(ExitCode::kUsage, "there is no such file", path, kCure);
   std::vector<std::pair<std::string, int>> slots;
+  int64_t number = 0;
   for (std::string line; std::getline(file, line);) {
+    ++number;
     line.resize(std::min(line.find('#'), line.size()));
     std::istringstream words(line);
     std::string name;
     if (!(words >> name)) continue;
-    int here = static_cast<int>(std::thread::hardware_concurrency());
+    int here = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
     for (std::string word; words >> word;) {
-      if (word.starts_with("slots=")) here = std::atoi(word.c_str() + 6);
+      if (word.starts_with("slot=") || word.starts_with("slots=")) {
+        const auto told = parse_integer(word.substr(word.find('=') + 1));
+        if (word.starts_with("slot=") || !told || *told < 1 || *told > 1 << 20)
+          throw Error(ExitCode::kUsage, fmt::format("a host has \"{}\"", word),
+                      fmt::format("{}, line {}", path, number), kCure);
+        here = static_cast<int>(*told);
+      }
     }
-    here = std::clamp(here, 1, 1 << 20);
     const auto known =
         std::ranges::find(slots, name, [](const auto& host) { return host.first; });
     if (known == slots.end())
@@ -212,8 +224,7 @@ std::vector<std::pair<std::string, int>> slots_of_hosts(const std::string& path)
     else
       known->second += here;
   }
-  if (slots.empty())
-    throw Error(ExitCode::kUsage, "no host is listed", path, "--hosts FILE: one a line");
+  if (slots.empty()) throw Error(ExitCode::kUsage, "no host is listed", path, kCure);
   return slots;
 }
 
@@ -242,24 +253,32 @@ void require_equal_hosts(const Settings& settings, int num_ranks) {
       "--shard-over host", "as many slots on each host; or --shard-over all");
 }
 
-int64_t room_on_gpu(const Settings& settings, int gpu, int ranks_on_node) {
+int most_on_a_gpu(const Settings& settings, int ranks_on_node) {
+  const int count = settings.device == "cpu" ? 0 : num_gpus();
+  if (count == 0) return settings.share_gpu ? ranks_on_node : 1;  // for each rank one
+  return (ranks_on_node + count - 1) / count;
+}
+
+int64_t room_on_gpu(const Settings& settings, int gpu, int num_sharing) {
   if (settings.device == "cpu") return 0;
-  const int count = num_gpus();
-  if (count == 0) {  // for each rank one, or one for all of a node
-    const int64_t num_sharing = settings.share_gpu ? ranks_on_node : 1;
+  if (num_gpus() == 0)
     return settings.device == "cuda" ? settings.device_memory / num_sharing : 0;
-  }
   const GpuMemory memory = memory_of_gpu(gpu);
   const int64_t of_a_gpu = settings.device_memory > 0
                                ? std::min(settings.device_memory, memory.total)
                                : memory.free + kCudaBytes;  // it has begun here
-  return of_a_gpu / ((ranks_on_node + count - 1) / count);
+  return of_a_gpu / num_sharing;
 }
 
 int64_t room_on_gpu(const Settings& settings, Ranks& ranks) {
   const bool may_look = settings.device != "cpu";
   const int gpu = find_gpu(may_look ? DeviceChoice::kAuto : DeviceChoice::kCpu, ranks);
-  return room_on_gpu(settings, gpu, ranks.local_size());
+  // Ranks may see one each, which somebody has dealt out.
+  const std::string own = gpu < 0 ? "" : identity_of_gpu(gpu);
+  const auto sharing = std::ranges::count(ranks.gather(own), own);
+  return room_on_gpu(
+      settings, gpu,
+      gpu < 0 ? most_on_a_gpu(settings, ranks.local_size()) : static_cast<int>(sharing));
 }
 
 int64_t own_bytes(const std::string& pid) {

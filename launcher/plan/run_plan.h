@@ -141,8 +141,12 @@ void require_equal_hosts(const Settings& settings, int num_ranks);
 
 // Wish::gpu_room of a rank that computes on GPU `gpu`, if there is one, under these
 // settings; also 0 where a GPU is asked for, but none is here and no setting tells how
-// much memory it has.
-int64_t room_on_gpu(const Settings& settings, int gpu, int ranks_on_node);
+// much memory it has. `num_sharing` ranks compute on that GPU.
+int64_t room_on_gpu(const Settings& settings, int gpu, int num_sharing);
+
+// How many ranks of a node compute on its fullest GPU, where all see the same ones, or
+// would, if there were some.
+int most_on_a_gpu(const Settings& settings, int ranks_on_node);
 
 // The same for this rank, on the GPU that its engine will take. Collective.
 int64_t room_on_gpu(const Settings& settings, Ranks& ranks);

@@ -82,6 +82,30 @@ void guard_streams() {
   }
 }
 
+namespace {
+
+std::atomic<int> error_of_stdout = 0;  // the first; a reader that has left is none
+
+void note_error(std::FILE* file, int error) {
+  int none = 0;
+  if (file == stdout && error != EPIPE)
+    error_of_stdout.compare_exchange_strong(none, error);
+}
+
+}  // namespace
+
+void require_output(const std::string& what) {
+  if (std::fflush(stdout) != 0) note_error(stdout, errno);
+  // An earlier one of the C library's, of which nobody kept the number.
+  pollfd reader{STDOUT_FILENO, 0, 0};
+  const bool is_gone = ::poll(&reader, 1, 0) == 1 && (reader.revents & POLLERR) != 0;
+  if (std::ferror(stdout) && !is_gone) note_error(stdout, EIO);
+  if (error_of_stdout == 0) return;
+  throw Error(ExitCode::kCheckpoint,
+              what + " cannot be written: " + std::strerror(error_of_stdout),
+              "standard output", "room on the disk");
+}
+
 // A pipe that can be written at all takes PIPE_BUF bytes without waiting.
 bool write_out(std::FILE* file, std::string_view text) {
   std::fflush(file);
@@ -91,8 +115,10 @@ bool write_out(std::FILE* file, std::string_view text) {
         ::write(stream, text.data(), std::min<size_t>(text.size(), PIPE_BUF));
     if (done >= 0)
       text.remove_prefix(static_cast<size_t>(done));
-    else if (errno != EINTR && errno != EAGAIN)
+    else if (errno != EINTR && errno != EAGAIN) {
+      note_error(file, errno);
       return errno == EPIPE;
+    }
   }
   return true;
 }
@@ -100,10 +126,7 @@ bool write_out(std::FILE* file, std::string_view text) {
 void print_line(const std::string& line) { write_line(stdout, line); }
 void print_text(const std::string& text, const std::string& what) {
   clear_status();
-  if (!write_out(stdout, text))
-    throw Error(ExitCode::kEnvironment,
-                what + " cannot be written: " + std::strerror(errno), "standard output",
-                "room on the disk");
+  if (!write_out(stdout, text)) require_output(what);
   is_line_open = !text.ends_with('\n');
 }
 

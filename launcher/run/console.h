@@ -16,7 +16,10 @@ void guard_streams();
 // cannot be written, though a reader is there.
 bool write_out(std::FILE* file, std::string_view text);
 void print_line(const std::string& line);  // stdout
-// A result, as it is. Throws Error(kEnvironment), "... cannot be written".
+// Throw Error(kCheckpoint), "... cannot be written", where standard output has not taken
+// all of this process so far, though its reader is there.
+void require_output(const std::string& what);
+// A result, as it is. Throws as require_output().
 void print_text(const std::string& text, const std::string& what = "the text");
 void warn(const std::string& line);  // stderr, as printable() makes it
 

@@ -4,8 +4,6 @@
 
 #include <array>
 #include <chrono>
-#include <filesystem>
-#include <system_error>
 
 #include "base/processes.h"
 #include "checkpoint/commit.h"
@@ -32,14 +30,14 @@ constexpr char kStopFile[] = "STOP";
 constexpr int kLooks = 10;  // a network file system may show a new file late
 constexpr auto kPause = 200ms;
 
-void create_folder(const std::string& path) {
-  std::error_code error;
-  std::filesystem::create_directories(path, error);
-  if (!error && std::filesystem::is_directory(path, error)) return;
-  throw Error(
-      ExitCode::kCheckpoint,
-      "cannot create the run's folder: " + (error ? error.message() : "this is a file"),
-      path, "another --out DIR");
+void create_folder(const std::string& path) try {
+  checkpoint::make_run_folder(path);
+  const checkpoint::Folder is_there(path);
+} catch (const checkpoint::CheckpointError& error) {
+  const std::string& problem = error.problem();  // "cannot ...: No such file"
+  throw Error(ExitCode::kCheckpoint,
+              "cannot create the run's folder" + problem.substr(problem.find(": ")), path,
+              "another --out DIR");
 }
 
 // In a file of that name.

@@ -59,7 +59,9 @@ std::vector<std::string> Thawing::thaw(Engine& engine) {
                                   engine.num_steps() + 1, rule.pattern, count,
                                   count == 1 ? "" : "s"));
   }
-  if (!waiting_.empty()) require_trained(engine, waiting_);
+  // Once: later there are fewer. It waits for a save and for updates.
+  if (!std::exchange(is_checked_, true) && !waiting_.empty())
+    require_trained(engine, waiting_);
   return lines;
 }
 

@@ -26,6 +26,7 @@ class Thawing {
 
  private:
   std::vector<Thaw> waiting_;
+  bool is_checked_ = false;  // is anything trained?
 };
 
 }  // namespace zero::launcher

@@ -169,7 +169,7 @@ void Training::prepare_sample() {
   const std::unique_ptr<Ranks> ranks = world_.make_ranks();
   sample_prompt_ = parse_prompt(
       agree_on_prompt(settings_.sample, speaker_.get(), shape_.vocab(), *ranks),
-      has_bytes(), shape_.vocab());
+      has_bytes(), shape_.vocab(), "--sample");
   if (std::ssize(sample_prompt_) >= shape_.seq_len)
     throw Error(
         ExitCode::kUsage,

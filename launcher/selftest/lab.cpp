@@ -36,7 +36,7 @@ checkpoint::OwnFolder make_folder() try {
 } catch (const checkpoint::CheckpointError& error) {
   refuse_folder(error.problem());
 } catch (const fs::filesystem_error& error) {
-  refuse_folder("cannot make a folder: " + error.code().message());
+  refuse_folder("there is no folder for files that go: " + error.code().message());
 }
 
 // The line that says what went wrong: ours, else the last one.

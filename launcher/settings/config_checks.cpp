@@ -116,7 +116,6 @@ Conflicts refused_by_engine(const Settings& s, int num_ranks) {
   Options options = told_options(s);
   options.micro_batches_per_rank =
       std::max<int64_t>(1, s.global_batch / (s.micro_batch * num_ranks));
-  if (s.device_state_fraction == "auto") options.device_state_fraction = 1;  // or less
   const UnitMemory where = s.device == "cpu" ? UnitMemory::kHost : UnitMemory::kGpu;
   Conflicts found;
   for (const OptionProblem& problem : problems_of(options, num_ranks, where)) {

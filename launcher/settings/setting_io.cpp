@@ -40,9 +40,11 @@ std::string wanted_type(const Setting& setting) {
 // As it was written.
 std::string found_text(const Setting& setting, const RawValue& raw) {
   const bool has_commas = raw.is_array || setting.is_split_at_commas;
-  const std::string words = fmt::format("{}", fmt::join(raw.words, raw.is_array ? ", "
-                                                                   : has_commas ? ","
-                                                                                : " "));
+  std::string words = fmt::format("{}", fmt::join(raw.words, raw.is_array ? ", "
+                                                             : has_commas ? ","
+                                                                          : " "));
+  for (size_t at = 0; (at = words.find('\0', at)) != words.npos;)
+    words.replace(at, 1, "\\x00");
   if (raw.is_array) return "[" + words + "]";
   const bool is_bare = raw.type == Type::kNumber || raw.type == Type::kBoolean;
   return is_bare ? words : '"' + words + '"';
@@ -171,13 +173,14 @@ Settings settings_from_json(const nlohmann::json& json, const std::string& where
   return settings;
 }
 
-std::string to_toml(const Settings& chosen) {
+std::string to_toml(const Settings& chosen, const std::set<std::string>& left_out) {
   Settings settings = chosen;
   if (settings.epochs > 0) settings.steps = 0;  // the data told
   std::string text = "# Every setting of zero_launch train.\n", group;
   for (const Setting& setting : setting_table()) {
     if (setting.group != group) text += fmt::format("\n# {}\n", group = setting.group);
-    const std::string line = setting.key + " = " + toml_of(setting, settings);
+    const std::string line = (left_out.contains(setting.key) ? "# " : "") + setting.key +
+                             " = " + toml_of(setting, settings);
     text += fmt::format("{:<32}  # {}\n", line, setting.help);
   }
   return text;

@@ -199,8 +199,14 @@ Setting step_range(Named<StepRange> named, std::string help) {
                  parse_step_range, show);
 }
 
+// A path would end at the first NUL.
+bool is_text_without_nul(const std::string& word) {
+  return is_utf8(word) && word.find('\0') == std::string::npos;
+}
+
 Setting text(Named<std::string> named, std::string placeholder, std::string help) {
-  return of_text(named, {Type::kString, placeholder, "text in UTF-8", help}, is_utf8);
+  return of_text(named, {Type::kString, placeholder, "text in UTF-8", help},
+                 is_text_without_nul);
 }
 
 Setting date(Named<std::string> named, std::string help) {
@@ -273,8 +279,9 @@ Setting adapters(Named<std::string> named, std::string help) {
 
 Setting list(Named<Words> named, std::string placeholder, std::string help) {
   const std::string allowed = "words in UTF-8, none of them empty";
-  return of_words(named, {Type::kString, placeholder, allowed, help},
-                  [](const std::string& word) { return !word.empty() && is_utf8(word); });
+  return of_words(
+      named, {Type::kString, placeholder, allowed, help},
+      [](const std::string& word) { return !word.empty() && is_text_without_nul(word); });
 }
 
 Setting comma_list(Named<Words> named, std::string placeholder, std::string help) {

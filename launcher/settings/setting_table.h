@@ -3,6 +3,7 @@
 #include <functional>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -86,8 +87,9 @@ nlohmann::json to_json(const Settings& settings);
 // unknown here.
 Settings settings_from_json(const nlohmann::json& json, const std::string& where);
 
-// A configuration file that gives these settings.
-std::string to_toml(const Settings& settings);
+// A configuration file that gives these settings, but for those `left_out`, which stand
+// in comments.
+std::string to_toml(const Settings& settings, const std::set<std::string>& left_out = {});
 
 struct ChangedSetting {
   std::string key, before, after;

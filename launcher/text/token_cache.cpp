@@ -50,10 +50,6 @@ constexpr const char* kBeside[] = {"tokenizer_config.json", "special_tokens_map.
                                    "config.json"};
 constexpr std::span kOfChats = std::span(kBeside).first<3>();
 
-std::string hash_of_text(const std::string& text) {
-  return to_hex(hash_of(text.data(), text.size()));
-}
-
 std::string hash_of_file(const std::string& path) {
   return to_hex(
       data::hash_file(data::MappedFile(path, /*keep_mapped=*/false), "", /*seed=*/0));
@@ -105,7 +101,7 @@ std::string stamp_of(const data::TokenSource& texts, const TextOptions& options)
     all.push_back({fs::absolute(path).string(), status.st_size, status.st_mtim.tv_sec,
                    status.st_mtim.tv_nsec, status.st_ino});
   }
-  return hash_of_text(all.dump()) + ".seen";
+  return hex_hash(all.dump()) + ".seen";
 }
 
 // What decides the tokens.
@@ -119,7 +115,7 @@ std::string key_of(const data::TokenSource& texts, const TextOptions& options,
     all.push_back(counted_manner(options));
     all.push_back(hashes_beside(options, kOfChats));
   }
-  return hash_of_text(all.dump());
+  return hex_hash(all.dump());
 }
 
 // In a folder of the cache; nothing: it is not whole, or not ours.

@@ -44,6 +44,8 @@ def checked(messages, is_trained):
     for number, message in enumerate(messages, 1):
         if not isinstance(message, dict) or not isinstance(message.get("role"), str):
             raise Wrong(f"message {number} has no role")
+        if not isinstance(message.get("train", True), bool):
+            raise Wrong(f"train of message {number} is {message['train']!r:.60}; allowed: true or false")
         content = content_of(message, number)
         if message["role"] in ("user", "assistant") and not message.get("tool_calls") and not (content or "").strip():
             raise Wrong(f"message {number}, of role {message['role']}, is empty")

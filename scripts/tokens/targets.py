@@ -31,7 +31,7 @@ def special_spellings(tokenizer):
 
 
 def begin_of(offsets, k):
-    """Where token k begins, and where the text ends: tokens follow each other, white space that offsets leave out is the next one's."""
+    """Where token k and what it follows meet, and where the text ends: white space that offsets leave out is the next one's."""
     before = offsets[k - 1][1] if k else 0
     return min(offsets[k][0], before) if k < len(offsets) else before
 
@@ -41,11 +41,19 @@ def first_from(offsets, place):
     low, high = 0, len(offsets)
     while low < high:
         middle = (low + high) // 2
-        if begin_of(offsets, middle) < place:
+        if offsets[middle][0] < place:
             low = middle + 1
         else:
             high = middle
     return low
+
+
+def first_of(text, offsets, span):
+    """A span's first token: one that joins white space before it to its first word, too."""
+    first = first_from(offsets, span.begin)
+    if first and offsets[first - 1][1] > span.begin and not text[offsets[first - 1][0]:span.begin].strip():
+        return first - 1
+    return first
 
 
 def end_of_text(ids, k, ends):
@@ -107,4 +115,4 @@ def mask_of(num_tokens, stretches):
 
 def turns_of(text, ids, offsets, spans, ends):
     """The tokens [first, last) of each turn, its end included."""
-    return [(first_from(offsets, span.begin), end_of_turn(text, ids, offsets, span, ends)) for span in spans]
+    return [(first_of(text, offsets, span), end_of_turn(text, ids, offsets, span, ends)) for span in spans]

@@ -114,7 +114,7 @@ class ChatTemplate:
         """date: a datetime, which strftime_now() tells."""
         self.where = os.path.join(folder, "chat_template.jinja or tokenizer_config.json")
         text = read_template(folder, read_json)
-        self.tells_spans = re.search(r"\{%-?\s*generation\s*-?%\}", text) is not None
+        self.tells_spans = re.search(r"\{%-?\s*generation\s*-?%\}", re.sub(r"\{#.*?#\}", "", text, flags=re.DOTALL)) is not None
         self.words = special_words(folder, read_json)
         self.environment, self.lock = environment(date), Lock()
         try:

@@ -148,6 +148,17 @@ def limit_of_call(template, chat, text, number):
     return min((place for _, _, place in places), default=len(text)) if bare == text else len(text)
 
 
+def begin_as_plain(template, chat, text, number):
+    """Where the words of a plain turn would begin in place of this one; None: the text is another one there."""
+    probe = [*chat.messages[:number], {"role": "assistant", "content": between_marks("a", number, "")}]
+    try:
+        bare, places = without_marks(template.render(chat, probe))
+    except Wrong:
+        return None
+    before = bare[:places[0][2]].rstrip(" ") if places else None
+    return len(before) if before is not None and text.startswith(before) else None
+
+
 def marked_spans(template, chat, text, numbers):
     """Of the messages of these numbers, by marks."""
     places = render_marked(template, chat, text, numbers)
@@ -160,11 +171,14 @@ def marked_spans(template, chat, text, numbers):
         end, = last
         # What it says before its content, such as a thought, is the model's own, too.
         behind = begin_of_turn(prompts, text, floor, begin)
-        if behind is None and side != BEGIN:
+        calls = chat.messages[number].get("tool_calls")
+        if behind is None and calls:  # what begins a call is its own
+            behind = begin_as_plain(template, chat, text, number)
+        if behind is None and (calls or side != BEGIN):
             raise Wrong(f"nothing tells where message {number + 1} begins", CURE)
         if behind is None:  # many tokenizers join a space and the word behind it
             begin -= len(text[floor:begin]) - len(text[floor:begin].rstrip(" "))
-        limit = limit_of_call(template, chat, text, number) if chat.messages[number].get("tool_calls") else None
+        limit = limit_of_call(template, chat, text, number) if calls else None
         spans.append(Span(begin if behind is None else behind, end, limit))
         floor = end
     return spans
@@ -209,6 +223,8 @@ def render(template, chat, train_on):
     spans = told_spans(places)
     if bare != text:
         raise Wrong("the chat template changes what {% generation %} encloses", CURE)
+    if not spans:
+        raise Wrong("the chat template encloses nothing by {% generation %}", CURE)
     if trained == spoken:
         return Rendered(text, spans)
     if len(spans) != len(spoken):

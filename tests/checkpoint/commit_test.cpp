@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "checkpoint/find.h"
+#include "checkpoint/tidy.h"
 #include "checkpoint/writer.h"
 #include "support.h"
 
@@ -77,7 +78,7 @@ TEST_F(CommitTest, ACommittedStepIsRefused) {
 
 TEST_F(CommitTest, AStepThatIsSavedMeanwhileStays) {
   const TestModel model = small_model(1), late = small_model(2);
-  const std::string folder = prepare(OpenRun(run), 100);
+  std::string folder = prepare(OpenRun(run), 100);
   const auto report = write_shard(folder, 0, 1, slices_of(late, 0, 1));
   const auto path = save(model);
   EXPECT_THAT(error_of([&] { commit(OpenRun(run), folder, {report}, {.step = 100}); }),
@@ -112,10 +113,48 @@ TEST_F(CommitTest, WithoutExchangeAStepIsReplacedToo) {
   EXPECT_TRUE(leftovers_of(run).empty());
 }
 
+// Also where a new folder has its name already. A disk on which nothing works any more
+// may leave the new one there: then the old one is not removed.
+TEST_F(CommitTest, WhatWasThereStaysWhereASaveFails) {
+  const TestModel old = small_model(1), fresh = small_model(2);
+  for (const bool replaces : {true, false})
+    for (const bool can_exchange : {true, false})
+      for (const bool fail_after : {true, false})
+        for (int call = 0;; ++call) {
+          SCOPED_TRACE(::testing::Message()
+                       << replaces << can_exchange << fail_after << call);
+          fs::remove_all(run);
+          const std::string path = run + "/" + step_folder(100);
+          if (replaces) save(old);
+          FaultyIo io;
+          io.fail_at = call;
+          io.error = EIO;
+          io.can_exchange = can_exchange;
+          io.fail_after = fail_after;
+          try {
+            save(fresh, {.existing = Existing::kReplace}, io);
+            ASSERT_TRUE(holds(path, fresh));
+            break;
+          } catch (const CheckpointError&) {
+          }
+          const bool may_be_new = fail_after && fs::exists(path) && holds(path, fresh);
+          if (may_be_new) {
+            EXPECT_EQ(leftovers_of(run).size(), replaces);
+          }
+          tidy(OpenRun(run));
+          if (may_be_new) continue;
+          if (replaces) {
+            ASSERT_TRUE(holds(path, old));
+          } else {
+            ASSERT_FALSE(fs::exists(path));
+          }
+        }
+}
+
 TEST_F(CommitTest, AMovedRunIsNotMadeAnew) {
   const TestModel model = small_model();
   const OpenRun open(run);
-  const std::string folder = prepare(open, 1);
+  std::string folder = prepare(open, 1);
   const auto report = write_shard(folder, 0, 1, slices_of(model, 0, 1));
   fs::rename(run, run + "_moved");
   const auto refusal = [&](auto action) {
@@ -132,7 +171,7 @@ TEST_F(CommitTest, AMovedRunIsNotMadeAnew) {
 
 TEST_F(CommitTest, AShardThatCannotBeSeenIsOnAnotherDisk) {
   const TestModel model = small_model();
-  const std::string folder = prepare(OpenRun(run), 1);
+  std::string folder = prepare(OpenRun(run), 1);
   std::vector<ShardReport> reports;
   for (int rank = 0; rank < 2; ++rank) {
     reports.push_back(write_shard(folder, rank, 2, slices_of(model, rank, 2)));
@@ -144,7 +183,7 @@ TEST_F(CommitTest, AShardThatCannotBeSeenIsOnAnotherDisk) {
 
 TEST_F(CommitTest, AShardThatHasGrownIsRefused) {
   const TestModel model = small_model();
-  const std::string folder = prepare(OpenRun(run), 1);
+  std::string folder = prepare(OpenRun(run), 1);
   const auto report = write_shard(folder, 0, 1, slices_of(model, 0, 1));
   const std::string shard = folder + "/" + shard_file(0, 1);
   write_file(shard, read_file(shard) + "x");
@@ -154,7 +193,7 @@ TEST_F(CommitTest, AShardThatHasGrownIsRefused) {
 
 TEST_F(CommitTest, LostElementsAreNamed) {
   const TestModel model = small_model();
-  const std::string folder = prepare(OpenRun(run), 1);
+  std::string folder = prepare(OpenRun(run), 1);
   auto slices = slices_of(model, 0, 1);
   slices[3].numel -= 1;
   const auto report = write_shard(folder, 0, 1, slices);
@@ -175,6 +214,9 @@ TEST_F(CommitTest, WhatCouldNotBeReadIsNotWritten) {
       std::string(kMaxJsonDepth, '[') + std::string(kMaxJsonDepth, ']');
   EXPECT_THAT(error_of([&] { save(small_model(), {.position = deep}); }),
               HasSubstr("manifest.json: is nested too deeply"));
+  const std::string long_text = '"' + std::string(5 << 20, 'a') + '"';
+  EXPECT_THAT(error_of([&] { save(small_model(), {.position = long_text}); }),
+              HasSubstr("manifest.json: would have 52"));
   EXPECT_TRUE(files_of(run).empty());
 }
 

@@ -29,7 +29,7 @@ Manifest example() {
 // Put the right hash at the end again after an edit.
 std::string rehashed(std::string text) {
   text.resize(text.rfind(",\"xxh3\":\""));
-  return text + ",\"xxh3\":\"" + to_hex(hash_of(text.data(), text.size())) + "\"}\n";
+  return text + ",\"xxh3\":\"" + hex_hash(text) + "\"}\n";
 }
 
 std::string edited(const std::string& from, const std::string& to) {

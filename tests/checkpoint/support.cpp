@@ -128,7 +128,7 @@ std::string CheckpointTest::save(const TestModel& model, const SaveOptions& opti
                                  Io& io) {
   make_run_folder(run);
   const OpenRun open(run, io);
-  const std::string folder = prepare(open, options.step, options.existing);
+  std::string folder = prepare(open, options.step, options.existing);
   try {
     std::vector<ShardReport> reports;
     for (int rank = 0; rank < options.world_size; ++rank) {

@@ -17,7 +17,7 @@ class TidyTest : public CheckpointTest {};
 
 TEST_F(TidyTest, RemovesWhatKilledSavesLeft) {
   save(small_model(), {.step = 1});
-  const std::string folder = prepare(OpenRun(run), 2);
+  std::string folder = prepare(OpenRun(run), 2);
   write_file(folder + "/" + shard_file(0, 1), "half");
   write_file(run + "/" + temporary_name("latest"), "x");
   tidy(OpenRun(run));

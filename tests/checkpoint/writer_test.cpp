@@ -17,7 +17,7 @@ namespace {
 class WriterTest : public CheckpointTest {
  protected:
   std::string write_error(const std::vector<Slice>& slices, int rank = 0) {
-    const std::string folder = prepare(OpenRun(run), 1);
+    std::string folder = prepare(OpenRun(run), 1);
     const std::string error = error_of([&] { write_shard(folder, rank, 2, slices); });
     discard(OpenRun(run), folder);
     return error;
@@ -93,7 +93,7 @@ TEST_F(WriterTest, LargeSlicesStartOnPages) {
   const TestModel model = {make_tensor(Kind::kParam, "a", DType::kFp32, {5000}),
                            make_tensor(Kind::kParam, "b", DType::kFp32, {5001}),
                            make_tensor(Kind::kParam, "c", DType::kFp32, {3})};
-  const std::string folder = prepare(OpenRun(run), 1);
+  std::string folder = prepare(OpenRun(run), 1);
   const auto report = write_shard(folder, 0, 1, slices_of(model, 0, 1));
   EXPECT_EQ(report.tensors[0].pieces[0].offset % kAlignment, 0);
   EXPECT_EQ(report.tensors[1].pieces[0].offset % kAlignment, 0);
@@ -109,14 +109,14 @@ TEST_F(WriterTest, SlicesMayBeFetched) {
       std::memcpy(to, data + first * 4, static_cast<size_t>(count) * 4);
     };
   }
-  const std::string folder = prepare(OpenRun(run), 1);
+  std::string folder = prepare(OpenRun(run), 1);
   const auto report = write_shard(folder, 0, 1, slices);
   EXPECT_TRUE(holds(commit(OpenRun(run), folder, {report}, {.step = 1}), model));
 }
 
 TEST_F(WriterTest, AShardThatAnotherProgramMakesLongerIsNamed) {
   const TestModel model = {make_tensor(Kind::kParam, "a", DType::kFp32, {700})};
-  const std::string folder = prepare(OpenRun(run), 1);
+  std::string folder = prepare(OpenRun(run), 1);
   auto slices = slices_of(model, 0, 1);
   slices[0].data = nullptr;
   slices[0].fetch = [&](int64_t, int64_t count, void* to) {
@@ -131,7 +131,7 @@ TEST_F(WriterTest, AShardThatAnotherProgramMakesLongerIsNamed) {
 TEST_F(WriterTest, RanksMayBeThreadsOfOneProcess) {
   const TestModel model = small_model();
   for (int step = 0; step < 10; ++step) {
-    const std::string folder = prepare(OpenRun(run), step);
+    std::string folder = prepare(OpenRun(run), step);
     std::vector<ShardReport> reports(4);
     std::vector<std::thread> threads;
     for (int rank = 0; rank < 4; ++rank) {

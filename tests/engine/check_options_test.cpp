@@ -148,6 +148,19 @@ TEST(CheckOptions, NumbersHaveRanges) {
   EXPECT_THAT(problems_on_gpu([](Options& o) { o.adam_threads = 4096; }), IsEmpty());
 }
 
+TEST(CheckOptions, InitialValuesAreOnesThatCanBeDrawn) {
+  const auto with_init = [](const InitSpec& spec) {
+    return problems_on_gpu([&](Options& o) { o.init = {{"h.*", spec}}; });
+  };
+  for (const InitSpec& spec :
+       {uniform(1, 1), normal(0, 0), ones(), truncated_normal(0, 1, -INFINITY, 2)})
+    EXPECT_THAT(with_init(spec), IsEmpty()) << to_string(spec);
+  for (const InitSpec& spec :
+       {uniform(1, -1), normal(0, -1), normal(NAN, 1), constant(INFINITY),
+        truncated_normal(0, 1, 2, -2), truncated_normal(0, NAN, -2, 2)})
+    EXPECT_THAT(with_init(spec), ElementsAre("'h.*' starts as " + to_string(spec)));
+}
+
 TEST(CheckOptions, GroupsAreCheckedWithTheirOwnNumbers) {
   const auto with_group = [](double lr_scale, std::optional<double> decay) {
     return problems_on_gpu([&](Options& o) {
@@ -155,11 +168,12 @@ TEST(CheckOptions, GroupsAreCheckedWithTheirOwnNumbers) {
     });
   };
   EXPECT_THAT(with_group(0.5, 0.2), IsEmpty());
-  EXPECT_THAT(with_group(-1, {}),
-              ElementsAre("parameter group 'h.*': lr is -0.0003, must be in [0, inf)"));
+  EXPECT_THAT(
+      with_group(-1, {}),
+      ElementsAre("parameter group 'h.*': lr is -0.0003, must be in [0, 3.4e38]"));
   EXPECT_THAT(
       with_group(1, -1),
-      ElementsAre("parameter group 'h.*': weight_decay is -1, must be in [0, inf)"));
+      ElementsAre("parameter group 'h.*': weight_decay is -1, must be in [0, 3.4e38]"));
   EXPECT_THAT(with_group(1, 1e35),
               ElementsAre("parameter group 'h.*': learning rate times weight decay is "
                           "beyond what a float holds"));

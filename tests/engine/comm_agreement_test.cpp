@@ -81,13 +81,19 @@ TEST(Agreement, AnErrorKeepsItsExitCode) {
 }
 
 TEST(Agreement, ForeignExceptionsAreTold) {
-  on_ranks(1, [](Ranks& ranks) {
-    try {
-      Agreement(ranks, "test").run([] { throw std::runtime_error("by hand"); });
-      ADD_FAILURE();
-    } catch (const CheckpointError& error) {
-      EXPECT_THAT(error.what(), HasSubstr("by hand"));
-    }
+  for (const int size : {1, 2})
+    on_ranks(size, [](Ranks& ranks) {
+      try {
+        Agreement(ranks, "test").run([] { throw std::runtime_error("by hand"); });
+        ADD_FAILURE();
+      } catch (const CheckpointError&) {
+        ADD_FAILURE() << "it is no file's";
+      } catch (const std::runtime_error& error) {
+        EXPECT_THAT(error.what(), HasSubstr("by hand"));
+      }
+    });
+  on_ranks(2, [](Ranks& ranks) {
+    EXPECT_THROW(Agreement(ranks, "test").run([] { throw 1; }), std::runtime_error);
   });
 }
 

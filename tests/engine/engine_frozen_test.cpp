@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "engine/device/host_device.h"
 #include "tests/engine/unit_contract.h"
 #include "zero/save_load.h"
 
@@ -165,6 +166,24 @@ TEST(EngineFrozen, FreezesAndThawsAsTorchDoes) {
       }
     }
   }
+}
+
+// The last step's update reads gradients that a parameter which rests has no more.
+TEST(EngineFrozen, WhatFreezesGetsTheUpdatesOfBefore) {
+  const auto values_after = [](bool overlap) {
+    Options options = some_options(1);
+    options.overlap_updates = overlap;
+    auto net = std::make_shared<NetImpl>();
+    Engine engine(net, options);
+    Trained run;
+    set_delays({{"update", 50}});
+    train_step(engine, net, 0, run);
+    engine.set_frozen("b1.*", true);
+    set_delays({});
+    collect_shards(engine, run);
+    return run.params;
+  };
+  EXPECT_EQ(values_after(true), values_after(false));
 }
 
 TEST(EngineFrozen, GoesOnFromACheckpointOfAnyPhase) {

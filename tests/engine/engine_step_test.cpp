@@ -498,6 +498,7 @@ TEST_F(EngineStep, TheCallersRateCountsInsteadOfTheSchedules) {
   Engine engine(model, options, nullptr);
   EXPECT_THROW(engine.set_learning_rate(-1), Error);
   EXPECT_THROW(engine.set_learning_rate(NAN), Error);
+  EXPECT_THROW(engine.set_learning_rate(1e39), Error);  // no float
   for (const double lr : {0.0, 0.25}) {
     engine.set_learning_rate(lr);
     engine.backward(engine.forward(model, gradient, torch::zeros({3, 1})), 1);

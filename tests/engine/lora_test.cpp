@@ -74,6 +74,17 @@ TEST(Lora, FreezesAllButAdaptersAndModulesToSave) {
                                            "norm.weight", "norm.bias"));
 }
 
+// As in peft: what is saved whole has no adapter.
+TEST(Lora, GivesNoAdapterToWhatIsSaved) {
+  NetImpl net;
+  EXPECT_THAT(add_lora(net, {.targets = {"up"}, .modules_to_save = {"b0.up"}}),
+              ElementsAre("b1.up"));
+  NetImpl other;
+  EXPECT_THAT(
+      error_of([&] { add_lora(other, {.targets = {"up"}, .modules_to_save = {"b0"}}); }),
+      AllOf(HasSubstr("'b0' is to be trained as a whole"), HasSubstr("b0.up")));
+}
+
 TEST(Lora, StartsAsTheLayerAlone) {
   BlockImpl block;
   const at::Tensor x = values({3, 4}), before = block.up(x);

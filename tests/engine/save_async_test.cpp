@@ -64,6 +64,28 @@ const Kept kKept[] = {{"plain", [](Options&) {}},
                                                                          // step
                        }}};
 
+// Its forward changes what is trained, in the unit and in the root.
+struct ChangingImpl : torch::nn::Module {
+  struct BlockImpl : torch::nn::Module {
+    BlockImpl() { w = register_parameter("w", torch::ones({64})); }
+    at::Tensor forward(const at::Tensor& x) {
+      w.data().mul_(1.25);
+      return x * w;
+    }
+    at::Tensor w;
+  };
+  ChangingImpl() {
+    block = register_module("block", Unit<BlockImpl>::make());
+    v = register_parameter("v", torch::ones({64}));
+  }
+  at::Tensor forward(const at::Tensor& x) {
+    v.data().add_(1);
+    return (block(x) * v).sum();
+  }
+  Unit<BlockImpl> block;
+  at::Tensor v;
+};
+
 class SaveAsync : public ::testing::Test {
  protected:
   SaveAsync() { fs::remove_all(run); }
@@ -222,11 +244,38 @@ TEST_F(TwoRanks, AFailureIsAnErrorOfTheStepThatFindsItOut) {
     engine.shards();
     step();
     step();
+    EXPECT_THAT(error_of([&] { save(engine, 8); }), HasSubstr("saved already"));
     save(engine, 8)->wait();
     EXPECT_EQ(engine.num_steps(), 4);
   });
   for (const auto& failed : saves)
     EXPECT_THAT(error_of([&] { failed->wait(); }), HasSubstr("saved already"));
+}
+
+// One fp32 rank computes with its masters, which a forward may change. The first one does
+// so when a save is under way, and others.
+TEST_F(SaveAsync, HoldsWhatAForwardChangesBesideIt) {
+  Options options;
+  options.device = DeviceChoice::kCpu;
+  options.recompute = Recompute::kNone;
+  auto model = std::make_shared<ChangingImpl>();
+  Engine engine(model, options);
+  const auto save_beside_forward = [&](int64_t step) {
+    const at::Tensor w = engine.full_parameter("block.w").clone(),
+                     v = engine.full_parameter("v").clone();
+    set_delays({{"save", 50}});
+    const auto save = save_async(engine, run, {.step = step});
+    engine.backward(engine.forward(model, torch::ones({64})), 1);
+    set_delays({});
+    engine.step();
+    const std::string path = save->wait();
+    auto read = std::make_shared<ChangingImpl>();
+    Engine other(read, options);
+    load_checkpoint(other, path);
+    EXPECT_TRUE(other.full_parameter("block.w").equal(w)) << step;
+    EXPECT_TRUE(other.full_parameter("v").equal(v)) << step;
+  };
+  for (int64_t step = 0; step < 3; ++step) save_beside_forward(step);
 }
 
 TEST_F(TwoRanks, OneWaitsForTheOther) {

@@ -196,6 +196,17 @@ TEST_P(Drafts, ThatAreDroppedLeaveAllAsItWas) {
   EXPECT_EQ(queue.num_drafts(), 0);
 }
 
+// Where the step finds that nothing used a unit's parameters.
+TEST_P(Drafts, LeaveNothingInWeightsThatTheStepLeavesAlone) {
+  draft_all();
+  wait_for_drafts();
+  queue.begin({1, 0, 1}, 0.5, 1);
+  queue.finish();
+  EXPECT_EQ(queue.num_taken(), 2);
+  EXPECT_EQ(master(1), 3);
+  EXPECT_EQ(copy(1), 3);
+}
+
 TEST_P(Drafts, OfAUnitThatIsReadIsDroppedAlone) {
   draft_all();
   queue.ready(1).synchronize();
@@ -483,6 +494,10 @@ TEST_F(DraftsOfAnEngine, AreNoneOfWeightsThatAnotherGraphNeeds) {
 TEST_F(DraftsOfAnEngine, OfAUnitThatOnlySomeUseCountItsOwnUpdates) {
   options.clip = 0;
   options.unused = Unused::kLeave;
+  make();
+  pass(), pass();
+  EXPECT_THAT(step(), ElementsAre(kNumUnits, kNumUnits));
+  options.groups = {{.pattern = "*.ln_1.*", .frozen = true}};  // part of a unit
   make();
   pass(), pass();
   EXPECT_THAT(step(), ElementsAre(kNumUnits, kNumUnits));

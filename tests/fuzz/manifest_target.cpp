@@ -19,7 +19,7 @@ constexpr std::string_view kTail = ",\"xxh3\":\"0123456789abcdef\"}\n";
 std::string sealed(std::string text) {
   const size_t tail = text.rfind(kTail.substr(0, 9));
   if (tail != text.npos && tail + kTail.size() == text.size()) text.resize(tail);
-  const std::string hash = to_hex(hash_of(text.data(), text.size()));
+  const std::string hash = hex_hash(text);
   return text + std::string(kTail.substr(0, 9)) + hash + "\"}\n";
 }
 

@@ -237,12 +237,12 @@ TEST(OptimizerTest, ComplaintsNameFieldValueAndRange) {
   EXPECT_EQ(
       complaint({.beta1 = 0, .beta2 = 0, .eps = 0, .weight_decay = 0, .momentum = 0}, 0),
       "");
-  EXPECT_EQ(complaint({}, -1), "lr is -1, must be in [0, inf)");
+  EXPECT_EQ(complaint({}, -1), "lr is -1, must be in [0, 3.4e38]");
   EXPECT_EQ(complaint({.beta1 = 1}), "beta1 is 1, must be in [0, 1)");
   EXPECT_EQ(complaint({.beta2 = -0.5}), "beta2 is -0.5, must be in [0, 1)");
-  EXPECT_EQ(complaint({.eps = -1e-8}), "eps is -1e-08, must be in [0, inf)");
+  EXPECT_EQ(complaint({.eps = -1e-8}), "eps is -1e-08, must be in [0, 3.4e38]");
   EXPECT_EQ(complaint({.weight_decay = -0.1}),
-            "weight_decay is -0.1, must be in [0, inf)");
+            "weight_decay is -0.1, must be in [0, 3.4e38]");
   EXPECT_EQ(complaint({.momentum = 1}), "momentum is 1, must be in [0, 1)");
 }
 

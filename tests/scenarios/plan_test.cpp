@@ -41,7 +41,8 @@ TEST_F(Plan, WhatItWritesFitsAndIsNobodyElses) {
   EXPECT_EQ(plan(asked).rc, 3);
   const Outcome again = plan({"--config=" + file});
   EXPECT_EQ(again.rc, 0) << again.out << again.err;
-  EXPECT_THAT(read_file(file), HasSubstr("micro_batch"));
+  EXPECT_THAT(read_file(file), HasSubstr("\nmicro_batch = "));
+  EXPECT_THAT(read_file(file), HasSubstr("\n# warmup_steps = "));  // a run's own choice
   const Outcome taken = plan(asked);
   EXPECT_EQ(taken.rc, 2);
   EXPECT_THAT(taken.err, HasSubstr("File exists"));

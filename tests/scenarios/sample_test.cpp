@@ -8,6 +8,8 @@ namespace zero::scenarios::sample_test {
 namespace {
 
 using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -114,7 +116,12 @@ TEST_F(Sampling, OfAFileIsTheSameOnAnyRanksAndGoesOn) {
   EXPECT_EQ(told("two"), texts);
   const std::string some = read_file(path("two"));
   write("two", some.substr(0, some.size() - 9));
-  EXPECT_THAT(make(2, "two").err, HasSubstr("1 texts made, 6 of 6 are there"));
+  EXPECT_THAT(
+      make(2, "two").err,
+      AllOf(
+          HasSubstr("1 texts made, 6 of 6 are there; "),
+          ContainsRegex(
+              "prompt: [0-9]+ tokens, [0-9.]+ a second; [0-9]+ more, [0-9.]+ a second")));
   EXPECT_EQ(told("two"), texts);
   const Outcome refused = make(0, "two", {"--seed=5"});
   EXPECT_EQ(refused.rc, 2);

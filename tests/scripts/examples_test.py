@@ -68,6 +68,9 @@ def messages(*turns):
     return {"messages": [{"role": role, "content": content} for role, content in turns]}
 
 
+TRAINED = messages(("user", "a"), ("assistant", "b"))["messages"]
+
+
 class ExamplesTest(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
@@ -148,6 +151,31 @@ class ExamplesTest(unittest.TestCase):
         self.assertEqual(self.make(CALLS, record), [
             '<|user|>\nrain?<|end|>\n<|assistant|>\n[[<|call|>{"name": "get", "arguments": {"at": "Ulm", "n": 1}}\n<|call|><|end|>]]\n'
             "<|tool|>\nno<|end|>\n<|assistant|>\n[[None.<|end|>]]\n"])
+
+    def test_calls_where_no_prompt_is_known(self):
+        """As Mistral's: what begins a call is trained, too."""
+        template = ("{% for m in messages %}{% if m.role == 'user' %}<|user|>{{ m.content }}<|system|>{% elif m.tool_calls %}<|call|>[{% for c in "
+                    "m.tool_calls %}{{ c.function | tojson }}{% endfor %}]<|end|>{% elif m.role == 'tool' %}<|tool|>{{ m.content }}<|stop|>"
+                    "{% else %} {{ m.content }}<|end|>{% endif %}{% endfor %}")
+        record = messages(("user", "rain?"), ("assistant", ""), ("tool", "no"), ("assistant", "None."))
+        record["messages"][1]["tool_calls"] = [{"type": "function", "function": {"name": "get", "arguments": {"n": 1}}}]
+        call = '[[<|call|>[{"name": "get", "arguments": {"n": 1}}]<|end|>]]'
+        self.assertEqual(self.make(template, record), [f"<|user|>rain?<|system|>{call}<|tool|>no<|stop|>[[ None.<|end|>]]"])
+        self.assertEqual(self.make(template.replace("{% elif m.tool_calls %}", "{% elif m.tool_calls %}<|assistant|>").replace(
+            "{% else %} ", "{% else %}<|assistant|>"), record), [
+                f"<|user|>rain?<|system|><|assistant|>{call}<|tool|>no<|stop|><|assistant|>[[None.<|end|>]]"])
+
+    def test_tokens_without_white_space(self):
+        """As of BERT, whose offsets leave it out; and a space that joins the first word of what {% generation %} encloses."""
+        tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(["[UNK]", "It", "is", "a", "user", "assistant"])},
+                                               unk_token="[UNK]"))
+        tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        tokenizer.add_special_tokens(WORDS)
+        byte_level, self.tokenizer = self.tokenizer, tokenizer
+        self.assertEqual(self.make(PLAIN, messages(("user", "a"), ("assistant", "It is"))), ["<|user|> a <|end|> <|assistant|>[[It is <|end|>]]"])
+        self.tokenizer = byte_level
+        told = "{% for m in messages %}{{ m.role }}: {% if m.role == 'assistant' %}{% generation %}{{ m.content }}<|end|>{% endgeneration %}{% else %}{{ m.content }}<|stop|>{% endif %}{% endfor %}"
+        self.assertEqual(self.make(told, messages(("user", "a"), ("assistant", "is It"))), ["user: a<|stop|>assistant:[[ is It<|end|>]]"])
 
     def test_which_turns(self):
         last, both = "<|assistant|>\n[[ Yes.\n<|end|>]]\n", "[[It is 4.<|end|>]]"
@@ -230,6 +258,8 @@ class ExamplesTest(unittest.TestCase):
             'does not know the role "pirate"': (KNOWS_TWO, [good, messages(("pirate", "ahoy!"), ("assistant", "b"))]),
             "half of a surrogate pair": (PLAIN, [good, messages(("user", "\ud800"), ("assistant", "b"))]),
             "from U+FDD0": (PLAIN, [good, messages(("user", "\ufdd2"), ("assistant", "b"))]),
+            "train of message 2 is 'false'": (PLAIN, [good, {"messages": [TRAINED[0], {**TRAINED[1], "train": "false"}]}]),
+            "encloses nothing": (GENERATION.replace("== 'assistant'", "== 'model'"), [good]),
             "no text as content": (PLAIN, [good, messages(("user", "a"), ("assistant", None))]),
             "{% generation %}": (SHOUTS, [good]),
         }

@@ -270,6 +270,9 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
     const std::lock_guard lock(comm->shared->mutex);
     comm->shared->next = {};  // which holds the communicator itself
   }
+  // As NCCL does, until no queued call is left.
+  while (comm->shared.use_count() > 1)
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
   shm_unlink(comm->shared->name.c_str());  // the first one's
   delete comm;
   return ncclSuccess;

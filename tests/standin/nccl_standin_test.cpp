@@ -160,6 +160,24 @@ TEST_F(NcclTest, WhatNcclRefusesNamesTheCall) {
   });
 }
 
+// NCCL ends when what is queued has run, which waits for a rank that never comes.
+TEST_F(NcclTest, AFailureEndsWhatWaitsForAnotherRank) {
+  std::barrier has_failed(2);
+  on_ranks(2, [&](Collectives& comm, Device& gpu) {
+    auto stream = gpu.make_stream("comm");
+    gather(comm, *stream, "blocks.0");
+    if (comm.rank() == 0) {
+      std::vector<float> shard(100, 1.0f), full(200);
+      comm.all_gather(shard.data(), full.data(), 400, "blocks.1", *stream);
+      standin::fail_next("ncclAllGather", ncclInternalError);
+      EXPECT_EQ(error_of([&] { gather(comm, *stream, "blocks.2"); }).code(),
+                ExitCode::kEnvironment);
+      EXPECT_THROW(stream->synchronize(), std::exception);
+    }
+    has_failed.arrive_and_wait();
+  });
+}
+
 TEST_F(NcclTest, ARankThatLeavesWakesTheOthers) {
   on_ranks(3, [](Collectives& comm, Device& gpu) {
     auto stream = gpu.make_stream("comm");

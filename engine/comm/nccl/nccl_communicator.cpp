@@ -127,7 +127,7 @@ void NcclCommunicator::wait_until_queued(const std::string& doing, ncclResult_t 
     std::this_thread::sleep_for(kBetweenQuestions);
     std::unique_lock lock(mutex_);
     if (failure_) {
-      ended_.wait(lock, [&] { return comm_ == nullptr; });
+      ended_.wait(lock, [&] { return is_over_; });
       std::rethrow_exception(failure_);
     }
     lock.unlock();
@@ -210,11 +210,18 @@ void NcclCommunicator::keep_watch(std::stop_token stop) {
   }
 }
 
-// Work that waits on the GPU for other ranks ends.
+// Work that waits on the GPU for other ranks ends. NCCL waits for what is queued before
+// that, which threads of the host may have to let go: they find the lock free.
 void NcclCommunicator::abort() {
+  ncclComm_t comm = nullptr;
   {
     const std::lock_guard lock(mutex_);
-    if (comm_) ncclCommAbort(std::exchange(comm_, nullptr));
+    comm = std::exchange(comm_, nullptr);
+  }
+  if (comm) ncclCommAbort(comm);
+  {
+    const std::lock_guard lock(mutex_);
+    is_over_ = true;
   }
   ended_.notify_all();
 }

@@ -68,6 +68,7 @@ class NcclCommunicator : NoCopy {
   mutable std::mutex mutex_;
   std::condition_variable_any ended_;
   ncclComm_t comm_ = nullptr;   // guarded by mutex_
+  bool is_over_ = false;        // guarded by mutex_; NCCL touches nothing any more
   std::exception_ptr failure_;  // guarded by mutex_
   std::deque<Queued> queued_;   // guarded by mutex_; in the order of the calls
   std::string now_queued_;      // guarded by mutex_; "": nothing is being queued

@@ -36,6 +36,9 @@ using InitRules = std::vector<std::pair<std::string, InitSpec>>;
 
 std::string to_string(const InitSpec& spec);  // "normal(0, 0.02)"
 
+// What its numbers would have to be; empty: they can be used.
+std::string problem_of(const InitSpec& spec);
+
 // Write elements [begin, begin + values.size()) of the parameter `fqn`.
 void fill(const InitSpec& spec, uint64_t seed, const std::string& fqn, int64_t begin,
           std::span<float> values);

@@ -102,7 +102,8 @@ class LoraAdder {
     std::set<torch::nn::Module*> seen;  // one may be held under two names
     for (const NamedModule& each : modules_) {
       const auto& [fqn, module] = each;
-      const bool is_wanted = takes_all() || names_module(options_.targets, fqn);
+      const bool is_wanted = (takes_all() || names_module(options_.targets, fqn)) &&
+                             !names_module(options_.modules_to_save, fqn);
       if (const auto* layer = dynamic_cast<LoraLayer*>(module)) {
         if (layer->has_lora())
           reject("this model has adapters already", fqn, "add_lora()");
@@ -117,9 +118,21 @@ class LoraAdder {
              plain, "zero::Linear of <zero/linear.h> in its place, or other targets");
     if (!takes_all())
       require_matches(options_.targets, layers, "linear layer", "targets");
+    require_outside_of_saved();
     if (targets_.empty())
       reject("the model has no layer that can have an adapter", "targets",
              "zero::Linear of <zero/linear.h>");
+  }
+
+  // peft would save it without what its layers' adapters add.
+  void require_outside_of_saved() const {
+    for (const auto& [saved, module] : modules_) {
+      if (!names_module(options_.modules_to_save, saved)) continue;
+      for (const auto& [fqn, target] : targets_)
+        if (fqn.starts_with(saved + "."))
+          reject("'" + saved + "' is to be trained as a whole, and has an adapter inside",
+                 fqn, "other targets; or layers alone in modules_to_save");
+    }
   }
 
   // Rank and alpha of a layer.

@@ -25,6 +25,20 @@ class BackwardPass {
 
   // The calls of units that will get a backward.
   void begin(const std::vector<std::pair<int, CallId>>& calls);
+  // Is it one of these, or one that the backward of one makes? Others run in hooks, and
+  // their gradients are nobody's.
+  bool has(int unit, CallId call) const {
+    return num_inside_ > 0 || waiting_[unit].contains(call);
+  }
+  // The backward of a unit's graph, as long as this lives.
+  class Inside : NoCopy {
+   public:
+    explicit Inside(BackwardPass& pass) : pass_(pass) { ++pass_.num_inside_; }
+    ~Inside() { --pass_.num_inside_; }
+
+   private:
+    BackwardPass& pass_;
+  };
   void collect(int unit);  // takes over the gradients that its parameters have now
   void drop_call(int unit, CallId call);  // gets no backward any more
   void backward_done(int unit, CallId call);
@@ -39,6 +53,7 @@ class BackwardPass {
   WeightStreamer& weights_;
   UpdateQueue& updates_;
   std::vector<std::set<CallId>> waiting_;  // of each unit: calls without a backward yet
+  int num_inside_ = 0;                     // graphs of units that have theirs now
   int next_ = 0;                           // unit to be reduced next
 };
 

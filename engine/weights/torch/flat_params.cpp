@@ -1,5 +1,7 @@
 #include "engine/weights/torch/flat_params.h"
 
+#include "zero/errors.h"
+
 namespace zero {
 namespace {
 
@@ -20,7 +22,7 @@ c10::Storage poison_storage(int64_t bytes, c10::Device device, const std::string
   storage.unsafeGetStorageImpl()->release_data_and_set_meta_custom_data_ptr_error_msg_(
       fqn +
       " is released: call the block through its zero::Unit, or zero::units_of() of its "
-      "list");
+      "list; outside of forward, Engine::full_parameter()");
   return storage;
 }
 
@@ -37,6 +39,15 @@ at::Tensor view_of(const c10::Storage& storage, int64_t offset,
   tensor.unsafeGetTensorImpl()->set_storage_offset(offset);
   return tensor;
 }
+
+// What keeps a storage without memory from being read, and has no setter for false:
+// an explicit instantiation may name what is private ([temp.spec] of the standard).
+template <bool c10::StorageImpl::*kMember>
+struct ThrowsWhenRead {
+  friend bool& throws_when_read(c10::StorageImpl& storage) { return storage.*kMember; }
+};
+bool& throws_when_read(c10::StorageImpl& storage);
+template struct ThrowsWhenRead<&c10::StorageImpl::throw_on_immutable_data_ptr_>;
 
 }  // namespace
 
@@ -65,27 +76,44 @@ FlatParams::FlatParams(const FlatLayout& layout, std::vector<at::Tensor> params,
 FlatParams::~FlatParams() {
   if (params_.empty()) return;
   release();
-  for (size_t i = 0; i < params_.size(); ++i) {
-    poison_[i]
-        .unsafeGetStorageImpl()
-        ->release_data_and_set_meta_custom_data_ptr_error_msg_(
-            fqns_[i] + ": the zero::Engine of this parameter is gone");
-  }
+  const auto refuse_reads = [](const c10::Storage& storage, const std::string& fqn) {
+    storage.unsafeGetStorageImpl()->release_data_and_set_meta_custom_data_ptr_error_msg_(
+        fqn + ": the zero::Engine of this parameter is gone");
+  };
+  for (size_t i = 0; i < params_.size(); ++i) refuse_reads(poison_[i], fqns_[i]);
+  refuse_reads(live_, fqns_.front());
 }
 
 void FlatParams::point_to(void* memory) {
+  for (size_t i = 0; i < params_.size(); ++i) note_replaced(i);
+  if (replaced_)
+    reject("the parameter got another tensor, by set_data() or the like", *replaced_,
+           "Engine::set_full_parameter() between steps");
   memory_ = static_cast<std::byte*>(memory);
+  throws_when_read(*live_.unsafeGetStorageImpl()) = false;
   live_.unsafeGetStorageImpl()->set_data_ptr_noswap(borrow(memory, device_));
   for (const at::Tensor& param : params_)
     param.unsafeGetTensorImpl()->set_storage_keep_dtype(live_);
 }
 
 void FlatParams::release() {
-  memory_ = nullptr;
   for (size_t i = 0; i < params_.size(); ++i) {
+    if (memory_) note_replaced(i);
     params_[i].unsafeGetTensorImpl()->set_storage_keep_dtype(poison_[i]);
   }
+  memory_ = nullptr;
   live_.unsafeGetStorageImpl()->set_data_ptr_noswap(borrow(nullptr, device_));
+  live_.unsafeGetStorageImpl()->release_data_and_set_meta_custom_data_ptr_error_msg_(
+      "a view of " + fqns_.front() +
+      (fqns_.size() > 1 ? ", or of a parameter beside it," : "") +
+      " is read while the parameter is released: use it inside the forward that made it, "
+      "or make it a clone()");
+}
+
+void FlatParams::note_replaced(size_t i) {
+  const auto* now = params_[i].storage().unsafeGetStorageImpl();
+  if (now != live_.unsafeGetStorageImpl() && now != poison_[i].unsafeGetStorageImpl())
+    replaced_ = fqns_[i];
 }
 
 }  // namespace zero

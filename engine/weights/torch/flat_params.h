@@ -1,6 +1,7 @@
 #pragma once
 #include <torch/torch.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,7 +25,9 @@ class FlatParams : NoCopy {
   // Whoever touches the parameters afterwards, also through autograd, gets an exception.
   ~FlatParams();
 
-  void point_to(void* memory);  // layout.numel elements of dtype
+  // layout.numel elements of dtype. Throws Error(kUsage) for a parameter that somebody
+  // gave another tensor.
+  void point_to(void* memory);
   void release();
 
   const std::vector<at::Tensor>& params() const { return params_; }
@@ -33,11 +36,14 @@ class FlatParams : NoCopy {
   int64_t bytes() const { return bytes_; }
 
  private:
+  void note_replaced(size_t i);
+
   const c10::Device device_;
   std::vector<at::Tensor> params_;
   std::vector<c10::Storage> poison_;  // of each parameter: throws its name when read
   std::vector<std::string> fqns_;
   c10::Storage live_;
+  std::optional<std::string> replaced_;  // got another tensor
   std::byte* memory_ = nullptr;
   int64_t bytes_ = 0;
 };

@@ -10,13 +10,15 @@ namespace zero {
 
 WeightStreamer::WeightStreamer(const Workplace& at, const std::vector<at::Tensor>& params,
                                Stream& stream,
-                               const std::function<const Event&(int)>& ready)
+                               const std::function<const Event&(int)>& ready,
+                               const std::function<void(int)>& wait_until_unread)
     : at_(at),
       plan_(at.plan),
       shards_(at.shards),
       num_prefetch_(at.options.prefetch),
       stream_(stream),
       updated_(ready),
+      wait_until_unread_(wait_until_unread),
       compute_(at.device.compute_stream()),
       device_(at.device),
       units_(at.plan.units.size()),
@@ -178,8 +180,8 @@ uint64_t WeightStreamer::hash_values(const at::Tensor& param) const {
                       compute_);
 }
 
-WeightWatch WeightStreamer::watch(int unit, bool compares_values,
-                                  bool may_restore) const {
+WeightWatch WeightStreamer::watch(int unit, bool compares_values, bool may_restore) {
+  if (compares_values || units_[unit].is_changed) wait_until_unread_(unit);
   WeightWatch watch;
   int64_t num_bytes = 0;
   for (const UnitPart& part : units_[unit].parts) {
@@ -205,15 +207,17 @@ WeightWatch WeightStreamer::watch(int unit, bool compares_values,
   return watch;
 }
 
-std::string WeightStreamer::first_changed(int unit, const WeightWatch& watch) const {
+std::string WeightStreamer::first_changed(int unit, const WeightWatch& watch) {
   size_t index = 0;
   for (const auto& [part, flat, lies] : units_[unit].parts) {
     for (size_t i = 0; i < flat->params().size(); ++i, ++index) {
       const at::Tensor& param = flat->params()[i];
       const bool is_same =
           watch.hashes.empty() || hash_values(param) == watch.hashes[index];
-      if (!is_same || static_cast<int64_t>(param._version()) != watch.versions[index])
+      if (!is_same || static_cast<int64_t>(param._version()) != watch.versions[index]) {
+        units_[unit].is_changed = true;
         return flat->fqn(i);
+      }
     }
   }
   return "";

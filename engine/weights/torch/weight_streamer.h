@@ -45,8 +45,11 @@ class WeightStreamer {
 
   // `params`: of each ParamDescription of the plan; they are changed. `ready`: asked for
   // a unit whose shards are about to be read, reached when they have their values.
-  WeightStreamer(const Workplace& at, const std::vector<at::Tensor>& params,
-                 Stream& stream, const std::function<const Event&(int unit)>& ready);
+  // `wait_until_unread`: of one whose shards a forward may change.
+  WeightStreamer(
+      const Workplace& at, const std::vector<at::Tensor>& params, Stream& stream,
+      const std::function<const Event&(int unit)>& ready,
+      const std::function<void(int unit)>& wait_until_unread = [](int) {});
 
   // Nested calls are counted: the unit stays until the last reshard().
   void unshard(int unit, Direction direction);
@@ -57,9 +60,11 @@ class WeightStreamer {
 
   // Of an unsharded unit: what its parameters are now; the FQN of the first that is not
   // any more ("" if none); and undo the change, or forget what was gathered. Values in
-  // place come back only where watch() was told that restore() may be called.
-  WeightWatch watch(int unit, bool compares_values, bool may_restore) const;
-  std::string first_changed(int unit, const WeightWatch& watch) const;
+  // place come back only where watch() was told that restore() may be called. Where
+  // values are compared, which is in a unit's first forward, and in those behind a change
+  // in place, no save reads the unit any more.
+  WeightWatch watch(int unit, bool compares_values, bool may_restore);
+  std::string first_changed(int unit, const WeightWatch& watch);
   void restore(int unit, const WeightWatch& watch);
 
   // Reached when the latest gather of this unit has read its shards.
@@ -94,6 +99,7 @@ class WeightStreamer {
     std::vector<UnitPart> parts;
     GatherSource source;  // of those in a slot
     int num_users = 0;
+    bool is_changed = false;  // by a forward
     Event arrived;
 
     bool has(Lies where) const {
@@ -119,6 +125,7 @@ class WeightStreamer {
   const int num_prefetch_;
   Stream& stream_;  // where ranks talk
   const std::function<const Event&(int unit)> updated_;
+  const std::function<void(int unit)> wait_until_unread_;
   Stream& compute_;
   Device& device_;
   std::vector<std::unique_ptr<FlatParams>> parts_;

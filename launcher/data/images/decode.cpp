@@ -48,7 +48,7 @@ Image decode(std::span<const unsigned char> bytes, const std::string& where) {
   if (encoding == Encoding::kPng) return decode_png(bytes, where);
   throw DataError(bytes.empty() ? "the image file is empty"
                                 : "the image is neither JPEG nor PNG by its first bytes",
-                  at_byte(where, 0), "write it as one of both, or leave it out");
+                  at_byte(where, 0), "write it as JPEG or PNG, or leave it out");
 }
 
 }  // namespace zero::data

@@ -58,6 +58,21 @@ TEST_F(ExportedFiles, ReplaceThoseOfAModelAndNothingElse) {
   EXPECT_EQ(read("model/mine.txt"), "old");
 }
 
+// An adapter beside a model would be loaded with it, and neither replaces the other.
+TEST_F(ExportedFiles, OfAdaptersLeaveAModelAlone) {
+  write_both();
+  write("adapter/adapter_config.json", "new");
+  write("adapter/adapter_model.safetensors", "new");
+  EXPECT_EQ(first_of_others(path("model"), /*of_adapters=*/true), "config.json");
+  EXPECT_EQ(first_of_others(path("model"), /*of_adapters=*/false), "");
+  EXPECT_EQ(first_of_others(path("adapter"), false), "adapter_config.json");
+  EXPECT_EQ(first_of_others(path("adapter"), true), "");
+  publish(path("adapter"), path("model"));
+  EXPECT_EQ(names("model").size(), 6u);
+  EXPECT_EQ(read("model/model-00001-of-00002.safetensors"), "old");
+  EXPECT_EQ(read("model/adapter_config.json"), "new");
+}
+
 // Wherever it ends: a folder with a config.json has one model, whole.
 TEST_F(ExportedFiles, AreNeverHalfOfOneAndHalfOfTheOther) {
   int num_calls = 0, num_seen = 0;

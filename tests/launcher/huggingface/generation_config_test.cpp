@@ -30,5 +30,16 @@ TEST_F(EndsOfTexts, AreThoseOfConfigJsonWhereTheOtherFileNamesNone) {
   EXPECT_THAT(read_generation_config(run).ends, ElementsAre(3, 5));
 }
 
+TEST_F(EndsOfTexts, WhatTheFileAsksForInVainIsTold) {
+  write("generation_config.json",
+        R"({"use_cache": true, "num_beams": 4, "typical_p": 1.0, "do_sample": false,
+            "no_repeat_ngram_size": 3, "early_stopping": false, "suppress_tokens": []})");
+  Settings settings;
+  const auto is_given = [](const std::string&) { return false; };
+  EXPECT_THAT(take_over(read_generation_config(run), true, is_given, settings),
+              ElementsAre("generation_config.json: always the likeliest token, not used: "
+                          "no_repeat_ngram_size num_beams"));
+}
+
 }  // namespace
 }  // namespace zero::launcher::generation_config_test

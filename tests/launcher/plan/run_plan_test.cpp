@@ -86,9 +86,9 @@ TEST(RunPlan, TheRoomOnAGpuThatIsNotHere) {
   settings.device_memory = 100;
   EXPECT_EQ(room_on_gpu(settings, 0, 1), 0);  // auto computes on the host
   settings.device = "cuda";
-  EXPECT_EQ(room_on_gpu(settings, 1, 4), 100);  // each rank on its own
+  EXPECT_EQ(room_on_gpu(settings, 1, most_on_a_gpu(settings, 4)), 100);  // one for each
   settings.share_gpu = true;
-  EXPECT_EQ(room_on_gpu(settings, 1, 4), 25);
+  EXPECT_EQ(room_on_gpu(settings, 1, most_on_a_gpu(settings, 4)), 25);
   settings.device_memory = 0;
   EXPECT_EQ(room_on_gpu(settings, 0, 1), 0);
 }
@@ -125,7 +125,9 @@ TEST(RunPlan, TheFullestHost) {
   EXPECT_EQ(fullest("# two\na slots=2\n\nb slots=8 # more\n", 6), 6);
   EXPECT_EQ(fullest("a slots=2 max_slots=8\na slots=1\n", 8), 3);
   EXPECT_EQ(fullest("a\n", 1), 1);
-  EXPECT_EQ(fullest("a slots=0\nb slots=-3\n", 6), 1);
+  for (const char* wrong : {"slots=0", "slots=-3", "slots=abc", "slots=", "slot=4"})
+    EXPECT_THROW(fullest(std::string("a\nb ") + wrong + "\n", 6), Error) << wrong;
+  EXPECT_THROW(ranks_on_fullest(folder.path("nowhere"), 1), Error);
 }
 
 TEST(RunPlan, AHostsRanksShareWeightsWhereEachHostHasAsMany) {

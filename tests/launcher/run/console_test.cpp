@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "launcher/process/stop.h"
+#include "zero/errors.h"
 
 namespace zero::launcher::console_test {
 namespace {
@@ -75,6 +76,23 @@ TEST_F(ConsoleStream, AReaderThatWentAwayStopsNobody) {
 TEST_F(ConsoleStream, AFullDiskIsNoReader) {
   writer.reset(std::fopen("/dev/full", "w"));
   EXPECT_FALSE(write_out(writer.get(), "a"));
+}
+
+TEST(ConsoleOutput, WhatAFullDiskDoesNotTakeIsAnError) {
+  const auto print_to = [](const char* place) {
+    std::freopen(place, "w", stdout);
+    print_line("a");
+    for (int i = 0; i < 9999; ++i) std::fputs("many", stdout);
+    try {
+      require_output("the result");
+      _exit(0);
+    } catch (const Error& error) {
+      std::fputs(error.what(), stderr);
+      _exit(static_cast<int>(error.code()));
+    }
+  };
+  EXPECT_EXIT(print_to("/dev/full"), ::testing::ExitedWithCode(5), "cannot be written");
+  EXPECT_EXIT(print_to("/dev/null"), ::testing::ExitedWithCode(0), "");
 }
 
 TEST_F(ConsoleStream, WhatIsToldIsSafeForATerminal) {

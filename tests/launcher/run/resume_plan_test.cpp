@@ -21,7 +21,7 @@ class ResumePlanTest : public ::testing::Test {
   std::string save(const std::string& run, int64_t step) {
     checkpoint::make_run_folder(folder.path(run));
     const checkpoint::OpenRun open(folder.path(run));
-    const std::string temporary = checkpoint::prepare(open, step);
+    std::string temporary = checkpoint::prepare(open, step);
     const std::vector<float> values(4, 1.0F);
     const checkpoint::Slice slice{
         {checkpoint::Kind::kParam, "w", DType::kFp32, {4}}, 0, 4, values.data()};

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/dtype.h"
+#include "checkpoint/safetensors_writer.h"
+#include "launcher/huggingface/held_tensors.h"
+#include "launcher/huggingface/merged_weights.h"
+
+namespace zero::launcher {
+
+// Write parameters of a checkpoint, with what `merged` adds to them, as `dtype` and under
+// prefix + name. One batch is fetched from the disk, one is read, and one is written.
+//
+// Throws CheckpointError; Error(kUsage) for a value that fp16 does not hold.
+void copy_weights(const std::vector<HeldTensor>& parameters, MergedWeights& merged,
+                  const std::string& prefix, DType dtype,
+                  checkpoint::SafetensorsWriter& writer);
+
+}  // namespace zero::launcher
