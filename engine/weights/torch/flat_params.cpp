@@ -70,6 +70,12 @@ FlatParams::FlatParams(const FlatLayout& layout, std::vector<at::Tensor> params,
     poison_.push_back(poison_storage(bytes_, device_, layout.params[i].fqn));
     fqns_.push_back(layout.params[i].fqn);
   }
+  if (!params_.empty())  // the words stay, whenever it is read without memory
+    live_.unsafeGetStorageImpl()->release_data_and_set_meta_custom_data_ptr_error_msg_(
+        "a view of " + fqns_.front() +
+        (fqns_.size() > 1 ? ", or of a parameter beside it," : "") +
+        " is read while the parameter is released: use it inside the forward that made "
+        "it, or make it a clone()");
   release();
 }
 
@@ -102,12 +108,8 @@ void FlatParams::release() {
     params_[i].unsafeGetTensorImpl()->set_storage_keep_dtype(poison_[i]);
   }
   memory_ = nullptr;
+  throws_when_read(*live_.unsafeGetStorageImpl()) = true;
   live_.unsafeGetStorageImpl()->set_data_ptr_noswap(borrow(nullptr, device_));
-  live_.unsafeGetStorageImpl()->release_data_and_set_meta_custom_data_ptr_error_msg_(
-      "a view of " + fqns_.front() +
-      (fqns_.size() > 1 ? ", or of a parameter beside it," : "") +
-      " is read while the parameter is released: use it inside the forward that made it, "
-      "or make it a clone()");
 }
 
 void FlatParams::note_replaced(size_t i) {
