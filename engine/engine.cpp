@@ -22,7 +22,12 @@ Engine::ForwardScope::ForwardScope(Engine& engine) : engine_(engine) {
   impl.values.require_there("forward()");
   impl.units.phase.require_idle("forward()");
   impl.step.require_whole();
-  impl.forward.begin(impl.step.num_steps(), impl.step.num_passes());
+  try {
+    impl.forward.begin(impl.step.num_steps(), impl.step.num_passes());
+  } catch (...) {
+    impl.forward.end();
+    throw;
+  }
 }
 Engine::ForwardScope::~ForwardScope() { engine_.impl_->forward.end(); }
 
@@ -53,6 +58,13 @@ Saves& Engine::saves() { return impl_->saves; }
 void Engine::set_learning_rate(double lr) { impl_->step.set_learning_rate(lr); }
 void Engine::require_own(const torch::nn::Module& module) const {
   impl_->forward.require_own(module);
+}
+
+void Engine::require_between_steps(const std::string& call) const {
+  impl_->units.phase.require_idle(call);
+  if (impl_->step.num_passes() > 0)
+    reject(call + " between backward() and step()", "zero::Engine",
+           "step() or discard_gradients() first");
 }
 
 int Engine::rank() const { return impl_->own.control->rank(); }

@@ -100,6 +100,8 @@ void check(const OptimizerOptions& options, double lr) {
   check_field("eps", options.eps, kAboveFloats, "[0, 3.4e38]");
   check_field("weight_decay", options.weight_decay, kAboveFloats, "[0, 3.4e38]");
   check_field("momentum", options.momentum, 1, "[0, 1)");
+  if (options.nesterov && options.momentum == 0)
+    throw std::invalid_argument("nesterov without a momentum, must be above 0");
 }
 
 UpdateRule make_rule(const OptimizerOptions& options, double lr, int64_t step,

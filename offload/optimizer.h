@@ -145,7 +145,8 @@ struct OptimizerOptions {
 };
 
 // Throw std::invalid_argument, naming field, value and allowed range, unless all are
-// finite, lr, eps and weight_decay are at least 0, and betas and momentum lie in [0, 1).
+// finite, lr, eps and weight_decay are at least 0, and betas and momentum lie in [0, 1);
+// Nesterov's is above 0.
 void check(const OptimizerOptions& options, double lr);
 
 using UpdateRule = std::variant<AdamWRule, SgdRule, LionRule, AdagradRule>;

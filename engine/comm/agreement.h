@@ -18,7 +18,7 @@ class Agreement {
       : ranks_(ranks), subject_(std::move(subject)) {}
 
   // Run `body` on this rank; then every rank throws the error of the lowest rank whose
-  // body failed, if any did: an Error as it was, anything else as a FileError.
+  // body failed, if any did: an Error or FileError as it was, of others the text.
   void run(const std::function<void()>& body);
 
   bool is_first() const { return rank() == 0; }

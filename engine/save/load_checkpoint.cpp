@@ -191,7 +191,7 @@ std::map<std::string, int64_t> starts_of(Engine& engine, const checkpoint::Reade
   return starts;
 }
 
-// Where a run goes on in fp16 that was saved in fp16.
+// Of an engine in fp16: the first, unless a run goes on that was saved in fp16.
 std::optional<LossScaleState> loss_scale_of(const Engine& engine,
                                             const checkpoint::Reader& reader,
                                             const std::string& folder,
@@ -204,8 +204,9 @@ std::optional<LossScaleState> loss_scale_of(const Engine& engine,
     throw checkpoint::CheckpointError(
         folder, "", kLossScale + " is " + std::to_string(state.scale), "a power of two");
   }
-  if (!is_there || !options.with_optimizer || engine.options().dtype != DType::kFp16)
-    return {};
+  if (engine.options().dtype != DType::kFp16) return {};
+  if (!is_there || !options.with_optimizer)
+    return LossScaleState{engine.options().loss_scale.init, 0};
   return state;
 }
 
@@ -245,7 +246,8 @@ void clear_fresh_state(Engine& engine, const checkpoint::Reader& reader,
   const bool is_fresh =
       options.fresh_optimizer || (!options.with_optimizer && engine.num_steps() > 0);
   for (const ShardView& view : engine.shards()) {
-    if (!is_fresh && !begins_anew(view, reader)) continue;
+    const bool begins = reads_state(options) && begins_anew(view, reader);
+    if (!is_fresh && !begins) continue;
     for (const auto& [name, values] : view.state) {
       values.set_all(
           [](int64_t, std::span<float> part) { std::ranges::fill(part, 0.0f); });
@@ -288,6 +290,7 @@ SavedState load_checkpoint(Engine& engine, const std::string& folder,
   std::optional<LossScaleState> scale;
   SavedState state;
   ranks.run([&] {
+    engine.require_between_steps("load_checkpoint()");
     reader = std::make_unique<checkpoint::Reader>(folder);
     require_fit(engine, *reader, folder, options);
     start = number_of(*reader, folder, kOptimizerStart, reader->manifest().step);
@@ -295,7 +298,6 @@ SavedState load_checkpoint(Engine& engine, const std::string& folder,
     scale = loss_scale_of(engine, *reader, folder, options);
     tell_differences(engine, *reader, options, state);
   });
-  if (scale) engine.set_loss_scale(*scale);
   if (engine.awaits_values() && !state.missing.empty()) engine.initialize(state.missing);
   ranks.run([&] {
     stretch.expect(bytes_of(shard_slices(engine, reads_state(options))));
@@ -304,6 +306,7 @@ SavedState load_checkpoint(Engine& engine, const std::string& folder,
     read_buffers(engine, *reader);
     read_state(*reader, state);
   });
+  if (scale) engine.set_loss_scale(*scale);
   if (options.with_optimizer)
     engine.set_num_steps(state.step, options.fresh_optimizer ? state.step : start);
   else

@@ -94,6 +94,7 @@ std::vector<std::string> load_safetensors(Engine& engine, const std::string& fol
   std::unique_ptr<SafetensorsFolder> files;
   Sources sources;
   ranks.run([&] {
+    engine.require_between_steps("load_safetensors()");
     files = std::make_unique<SafetensorsFolder>(folder, names.file, counts_by(names));
     sources = sources_in(*files, names, shards, buffers);
     for (size_t i = 0; i < shards.size(); ++i)

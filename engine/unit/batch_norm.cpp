@@ -176,6 +176,10 @@ double BatchNormBase::count_batch() {
 
 at::Tensor BatchNormBase::run_synced(const at::Tensor& x) {
   require_float(x, ranks->fqn());
+  if (x.size(1) != options.num_features() &&
+      (options.affine() || options.track_running_stats()))
+    reject("a batch norm of an input of shape " + c10::str(x.sizes()), ranks->fqn(),
+           std::to_string(options.num_features()) + " channels, its second size");
   const at::TensorOptions type = x.options().dtype(at::kFloat);
   BatchStatistics of;
   {

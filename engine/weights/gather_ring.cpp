@@ -108,7 +108,7 @@ GatherRing::Slot* GatherRing::oldest_free(int of_class, bool may_drop_awaited) {
 
 void GatherRing::gather(Slot& slot, const GatherSource& source) {
   if (failure_) std::rethrow_exception(failure_);
-  slot.unit = source.unit;
+  slot.unit = -1;  // until all is queued: it may throw
   slot.last_use = ++clock_;
   stream_.wait(slot.idle);
   stream_.wait(source.ready());
@@ -117,6 +117,7 @@ void GatherRing::gather(Slot& slot, const GatherSource& source) {
   [[maybe_unused]] const std::byte* const end = gather_parts(source, begin);
   assert(end <= begin + slot.bytes);
   stream_.record(gathered_[source.unit]);
+  slot.unit = source.unit;
   ++num_gathers_;
 }
 

@@ -399,6 +399,18 @@ TEST_P(SyncBatchNorm, OfOneValueIsRefusedOnAllRanks) {
             });
 }
 
+// One channel would be normed as if it were all of them.
+TEST_P(SyncBatchNorm, OfOtherChannelsIsRefused) {
+  each_rank([] { return std::make_shared<BatchNorm1dImpl>(kChannels); },
+            [&](Engine& engine, auto& norm) {
+              EXPECT_THAT(error_of([&] {
+                            engine.forward(norm, torch::ones({4, 1}));
+                          }),
+                          HasSubstr("of shape [4, 1]"));
+              EXPECT_EQ(norm->num_batches_tracked.template item<int64_t>(), 0);
+            });
+}
+
 struct SkipsImpl : Net {
   at::Tensor forward(const at::Tensor& x, bool skips) {
     return skips ? unit(x) : Net::forward(x);

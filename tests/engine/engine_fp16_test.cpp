@@ -295,6 +295,9 @@ TEST_F(EngineFp16, ResumesTheScaleOnAnyNumberOfRanks) {
   weights.with_optimizer = false;
   load_checkpoint(fresh, path, weights);
   EXPECT_EQ(fresh.loss_scale(), (LossScaleState{1 << 16, 0}));
+  fresh.set_loss_scale({1 << 12, 3});  // of what it did before
+  load_checkpoint(fresh, path, weights);
+  EXPECT_EQ(fresh.loss_scale(), (LossScaleState{1 << 16, 0}));
   // Nor does a manifest that nobody wrote become a scale.
   const checkpoint::Manifest manifest =
       checkpoint::load_manifest(checkpoint::Folder(path));

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <stdexcept>
 #include <thread>
 #include <vector>
 
@@ -87,6 +88,16 @@ TEST_F(GatherRingTest, ABodyWaitsForItsWeights) {
   queue(*stream_, be_slow);
   run(3);
   EXPECT_THAT(seen(), ElementsAre(3));
+}
+
+TEST_F(GatherRingTest, AGatherThatFailsLeavesNoUnitBehind) {
+  run(1);
+  GatherSource failing = source(2);
+  failing.ready = []() -> const Event& { throw std::runtime_error("not ready"); };
+  EXPECT_THROW(ring_->acquire(failing), std::runtime_error);
+  run(2);
+  run(1);
+  EXPECT_THAT(seen(), ElementsAre(1, 2, 1));
 }
 
 TEST_F(GatherRingTest, AGatherWaitsForTheUpdateOfItsShard) {

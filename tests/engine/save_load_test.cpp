@@ -219,6 +219,22 @@ TEST_F(SaveLoad, ModelAloneLeavesTheOptimizerFresh) {
     EXPECT_EQ(values, std::vector<float>(values.size(), 0)) << fqn;
 }
 
+TEST_F(SaveLoad, BetweenABackwardAndItsStepIsRefusedAndChangesNothing) {
+  train_and_save(2, 1);
+  const Trained unbroken =
+      state_of(2, [&](Engine& e, auto& m) { train_steps(e, m, 0, 2); });
+  const Trained asked = state_of(2, [&](Engine& engine, auto& model) {
+    train_steps(engine, model, 0, 1);
+    for (int m = engine.rank(); m < 4; m += engine.size()) {
+      const auto [tokens, targets] = batch_of(work, 257, 1, m);
+      engine.backward(engine.forward(model, tokens, targets), 32);
+      EXPECT_THROW(load_checkpoint(engine, path), Error);
+    }
+    engine.step();
+  });
+  expect_same(asked, unbroken);
+}
+
 TEST_F(SaveLoad, EveryOptimizerResumesOnAnyNumberOfRanksWithTheSameBits) {
   for (const Optimizer kind : {Optimizer::kSgd, Optimizer::kLion, Optimizer::kAdagrad}) {
     SCOPED_TRACE(name_of(kind));

@@ -116,6 +116,24 @@ TEST(WeightStreamerTest, SlowBodiesSeeTheirUnits) {
   }
 }
 
+TEST(WeightStreamerTest, AUnitThatFoundNoRoomMayBeAskedForAgain) {
+  Streamed model(0);
+  int unit = 1;
+  {
+    using Unsharded = WeightStreamer::Unsharded;
+    std::vector<std::unique_ptr<Unsharded>> nested;
+    const auto nest_all = [&] {
+      for (; unit < kNumUnits; ++unit)
+        nested.push_back(std::make_unique<Unsharded>(
+            model.weights(), unit, WeightStreamer::Direction::kForward));
+    };
+    EXPECT_THROW(nest_all(), Error);
+  }
+  model.run(unit, WeightStreamer::Direction::kForward);
+  EXPECT_THAT(model.seen(), ElementsAre(unit));
+  model.weights().invalidate(/*frozen_too=*/false);  // asserts that no unit has users
+}
+
 TEST(WeightStreamerTest, ChaosChangesNothingThatABodySees) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     Streamed model(seed % 3, {.chaos_seed = seed, .max_chaos_delay_us = 200});

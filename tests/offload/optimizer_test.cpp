@@ -244,6 +244,7 @@ TEST(OptimizerTest, ComplaintsNameFieldValueAndRange) {
   EXPECT_EQ(complaint({.weight_decay = -0.1}),
             "weight_decay is -0.1, must be in [0, 3.4e38]");
   EXPECT_EQ(complaint({.momentum = 1}), "momentum is 1, must be in [0, 1)");
+  EXPECT_THAT(complaint({.momentum = 0, .nesterov = true}), HasSubstr("nesterov"));
 }
 
 TEST(OptimizerTest, NanAndInfinityAreRefusedEverywhere) {

@@ -240,6 +240,9 @@ class Engine : NoCopy {
 
   // For save_load.h: what saves beside steps need.
   Saves& saves();
+  // For what loads: throws Error(kUsage) inside a forward or a backward, and between
+  // backward() and step().
+  void require_between_steps(const std::string& call) const;
 
   // The full, current value of a parameter as fp32 on the host, gathered to every rank;
   // collective.

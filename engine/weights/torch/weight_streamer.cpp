@@ -137,31 +137,42 @@ void WeightStreamer::exchange(int part, Collectives& among, Stream& stream) {
 
 void WeightStreamer::unshard(int index, Direction direction) {
   UnitWeights& unit = units_[index];
+  if (!unit.parts.empty() && unit.num_users == 0) bring(index);
   ++unit.num_users;
-  if (!unit.parts.empty() && unit.num_users == 1) {
-    std::byte* full = nullptr;
-    if (unit.has(Lies::kInPlace) || unit.has(Lies::kShared)) {
-      const std::string& tag = plan_.parts[unit.parts.front().index].tag;
-      const auto span = device_.timed(compute_, Work::kWaiting, "wait for", tag);
-      compute_.wait(unit.source.ready());
-      compute_.wait(unit.arrived);
-    }
-    if (unit.has(Lies::kInSlot))
-      full = static_cast<std::byte*>(ring_of(index).acquire(unit.source));
-    for (const UnitPart& part : unit.parts) {
-      part.flat->point_to(part.lies == Lies::kInSlot ? full : weights_here(part.index));
-      full += part.lies == Lies::kInSlot ? part.flat->bytes() : 0;
-    }
-  }
   prefetch_after(index, direction);
 }
 
 void WeightStreamer::reshard(int index) {
   UnitWeights& unit = units_[index];
   assert(unit.num_users > 0);
-  if (--unit.num_users > 0 || unit.parts.empty()) return;
-  for (const UnitPart& part : unit.parts) part.flat->release();
-  if (unit.has(Lies::kInSlot)) ring_of(index).release(index);
+  if (--unit.num_users == 0 && !unit.parts.empty()) take_away(index);
+}
+
+void WeightStreamer::bring(int index) {
+  UnitWeights& unit = units_[index];
+  std::byte* full = nullptr;
+  if (unit.has(Lies::kInPlace) || unit.has(Lies::kShared)) {
+    const std::string& tag = plan_.parts[unit.parts.front().index].tag;
+    const auto span = device_.timed(compute_, Work::kWaiting, "wait for", tag);
+    compute_.wait(unit.source.ready());
+    compute_.wait(unit.arrived);
+  }
+  if (unit.has(Lies::kInSlot))
+    full = static_cast<std::byte*>(ring_of(index).acquire(unit.source));
+  try {
+    for (const UnitPart& part : unit.parts) {
+      part.flat->point_to(part.lies == Lies::kInSlot ? full : weights_here(part.index));
+      full += part.lies == Lies::kInSlot ? part.flat->bytes() : 0;
+    }
+  } catch (...) {  // a parameter is another tensor
+    take_away(index);
+    throw;
+  }
+}
+
+void WeightStreamer::take_away(int index) {
+  for (const UnitPart& part : units_[index].parts) part.flat->release();
+  if (units_[index].has(Lies::kInSlot)) ring_of(index).release(index);
 }
 
 void WeightStreamer::invalidate(bool frozen_too) {

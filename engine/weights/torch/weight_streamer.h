@@ -116,6 +116,8 @@ class WeightStreamer {
   const Event& arrived(int unit);
   void exchange(int part, Collectives& among, Stream& stream);
   uint64_t hash_values(const at::Tensor& param) const;
+  void bring(int unit);
+  void take_away(int unit);
   void prefetch_after(int unit, Direction direction);
   GatherRing& ring_of(int unit) { return unit == 0 ? root_ : ring_; }
 
