@@ -14,8 +14,8 @@ import os
 import sys
 import time
 
-from tokens.child import load, vocabulary_of
-from tokens.corpus import PIECE_CHARS, separator_of, tokenize
+from tokens.child import load
+from tokens.corpus import PIECE_CHARS, separator_of, tokenize, vocabulary_of
 from tokens.documents import files_in
 from tokens.problem import Problem
 from tokens.token_files import MOST_TOKENS, TokenWriter, read_tokens

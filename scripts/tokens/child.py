@@ -45,7 +45,7 @@ import time
 
 if __name__ == "__main__":  # `python3 -I` looks for nothing here
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from tokens.corpus import read_json, separator_of, tokenize
+from tokens.corpus import read_json, separator_of, tokenize, vocabulary_of
 from tokens.examples import ExampleWriter, GuardedEncoder, Manner, Reader, Work, are_examples, make_examples, shapes_in
 from tokens.json_lines import Wrong, is_json_lines
 from tokens.problem import MachineProblem, Problem
@@ -92,10 +92,6 @@ def load(tokenizers, path):
     tokenizer.no_truncation()
     tokenizer.no_padding()
     return tokenizer
-
-
-def vocabulary_of(tokenizer):
-    return max(tokenizer.get_vocab(with_added_tokens=True).values()) + 1
 
 
 def say(answer):

@@ -3,12 +3,14 @@
 Every file is a document, and every line of a .jsonl file; each is encoded as transformers does, with what the tokenizer puts
 around a text, and ends in the separator.
 """
+import itertools
 import json
 import os
 from collections import namedtuple
 
 from tokens.documents import pieces_of
 from tokens.problem import DataProblem, Problem
+from tokens.seams import Seams
 from tokens.workers import batches_of, done_here
 
 PIECE_CHARS = 1 << 17
@@ -57,36 +59,47 @@ def separator_of(tokenizer, folder, wanted):
 
 def template_of(tokenizer):
     """Ids that the tokenizer puts before and behind a text."""
-    bare, dressed = (tokenizer.encode("a", add_special_tokens=add).ids for add in (False, True))
-    before = next(i for i in range(len(dressed)) if dressed[i:i + len(bare)] == bare)
-    return dressed[:before], dressed[before + len(bare):]
+    for probe in itertools.chain(["a"], tokenizer.get_vocab(with_added_tokens=False)):
+        try:
+            encoding = tokenizer.encode(probe)
+        except Exception:  # it has no token for what it does not know
+            continue
+        is_around = encoding.special_tokens_mask
+        if 0 in is_around:
+            return encoding.ids[:is_around.index(0)], encoding.ids[len(is_around) - is_around[::-1].index(0):]
+    raise Problem("the tokenizer makes nothing of its own words", cure="another tokenizer.json")
+
+
+def vocabulary_of(tokenizer):
+    return max(tokenizer.get_vocab(with_added_tokens=True).values()) + 1
 
 
 def encoded(tokenizer, pieces):
     """Pairs of a batch and its encodings, which are made beside what uses them."""
     def encode(batch):
-        # The fast way tells no offsets, which what follows on another piece needs.
-        call = tokenizer.encode_batch if any(piece.begin for piece in batch) else tokenizer.encode_batch_fast
-        return batch, call([piece.text for piece in batch], add_special_tokens=False)
+        # The fast way tells no offsets, which pieces need.
+        are_whole = all(piece.is_first and piece.is_last for piece in batch)
+        call = tokenizer.encode_batch_fast if are_whole else tokenizer.encode_batch
+        try:
+            return batch, call([piece.text for piece in batch], add_special_tokens=False)
+        except Exception:
+            for piece in batch:
+                require_encodable(tokenizer, piece)
+            raise
     return done_here(encode, batches_of(pieces, lambda piece: len(piece.text)))
 
 
-def new_ids(piece, encoding):
-    """Without the tokens that the piece before had already. A line feed's offsets may be cut to nothing at its end."""
-    if not piece.begin:
-        return encoding.ids
-    offsets = encoding.offsets
-    first = next(i for i, (_, end) in enumerate(offsets) if end > piece.begin)
-    if offsets[first][0] < piece.begin:
-        raise DataProblem(f"a token joins both sides of {piece.text[piece.begin - 8:piece.begin + 8]!r}",
-                      cure="break the documents into several")
-    return encoding.ids[first:]
+def require_encodable(tokenizer, piece):
+    try:
+        tokenizer.encode(piece.text, add_special_tokens=False)
+    except Exception as error:
+        raise DataProblem(f"the tokenizer cannot encode this text: {error}", piece.where, "the model's own tokenizer") from None
 
 
-def require_ids_below(vocabulary, ids):
+def require_ids_below(vocabulary, ids, tokenizer):
     if ids and max(ids) >= vocabulary:
         raise Problem(f"the tokenizer makes token {max(ids)}, and the model's vocabulary is {vocabulary}",
-                      cure=f"the model's own tokenizer; or, for a new model, --vocab of {max(ids) + 1} at least")
+                      cure=f"the model's own tokenizer; or, for a new model, --vocab of {vocabulary_of(tokenizer)} at least")
 
 
 def encode(tokenizer, separator, pieces, writer, vocabulary):
@@ -94,12 +107,13 @@ def encode(tokenizer, separator, pieces, writer, vocabulary):
     before, behind = template_of(tokenizer)
     behind = behind if behind[-len(separator):] == separator else behind + separator
     num_documents = 0
+    seams = Seams(lambda text: tokenizer.encode(text, add_special_tokens=False))
     for batch, encodings in encoded(tokenizer, pieces):
         for piece, encoding in zip(batch, encodings):
-            ids = new_ids(piece, encoding)
+            ids = seams.add(piece, encoding)
             ids = (before if piece.is_first else []) + ids + (behind if piece.is_last else [])
             if vocabulary:
-                require_ids_below(vocabulary, ids)
+                require_ids_below(vocabulary, ids, tokenizer)
             writer.write(ids)
             num_documents += piece.is_last
     return num_documents

@@ -1,7 +1,6 @@
-"""Documents out of text files, folders and JSONL, each as pieces that encode as the whole would, in bounded memory."""
+"""Documents out of text files, folders and JSONL, each as pieces that overlap, in bounded memory."""
 import codecs
 import os
-import re
 from collections import namedtuple
 
 from tokens.json_lines import NO_UTF8, Input, is_json_lines, read_lines
@@ -9,14 +8,10 @@ from tokens.problem import DataProblem, Problem, byte_of
 from tokens.shapes import from_text
 
 BLOCK_BYTES = 1 << 20
-CONTEXT = 64  # characters
+OVERLAP = 1024  # characters, at most
 
-# `text` from `begin` on is new; what stands before it was in the piece before, and is there because some tokenizers treat
-# the begin of a text in their own way.
-Piece = namedtuple("Piece", "text begin is_first is_last")
-
-# Where no tokenizer in use joins what stands on both sides: behind a single line feed, or before a single space.
-CUT = re.compile(r"(?<=\S)(?:\n(?=\S)|(?= \S))")
+# The first `overlap` characters of `text` were the last of the piece before.
+Piece = namedtuple("Piece", "text overlap is_first is_last where")
 
 
 def files_in(paths):
@@ -43,10 +38,10 @@ def pieces_of(path, key, on_read, piece_chars):
     on_read: as Input's.
     """
     if is_json_lines(path):
-        for _, _, (text,) in read_lines(path, from_text(key), on_read):
-            yield from cut([text], piece_chars)
+        for line, byte, (text,) in read_lines(path, from_text(key), on_read):
+            yield from cut([text], piece_chars, byte_of(path, byte, line))
     else:
-        yield from cut(decoded_blocks(path, on_read), piece_chars)
+        yield from cut(decoded_blocks(path, on_read), piece_chars, path)
 
 
 def decoded_blocks(path, on_read):
@@ -68,14 +63,15 @@ def decoded_blocks(path, on_read):
             before, line = before + len(block), line + block.count(b"\n")
 
 
-def cut(blocks, piece_chars):
-    """Pieces of one document. Without a place to cut, a piece grows until there is one."""
-    text, begin, is_first = "", 0, True
+def cut(blocks, piece_chars, where):
+    """Pieces of one document."""
+    overlap = min(OVERLAP, piece_chars // 2)
+    text, is_first = "", True
     for block in blocks:
-        text += block
-        while found := CUT.search(text, begin + piece_chars):
-            yield Piece(text[:found.end()], begin, is_first, False)
-            context = max(found.end() - CONTEXT, 0)
-            text, begin, is_first = text[context:], found.end() - context, False
+        text, begin = text + block, 0
+        while len(text) - begin > piece_chars:
+            yield Piece(text[begin:begin + piece_chars], 0 if is_first else overlap, is_first, False, where)
+            begin, is_first = begin + piece_chars - overlap, False
+        text = text[begin:]
     if text:
-        yield Piece(text, begin, is_first, True)
+        yield Piece(text, 0 if is_first else overlap, is_first, True, where)

@@ -19,7 +19,7 @@ from tokens.problem import DataProblem, WrongLines
 from tokens.shapes import Chat, Pair, Text, chat, shape_named, shape_of
 from tokens.targets import end_of_turn, ends_of, first_from, mask_of, special_spellings, turns_of
 from tokens.template import BEGIN, DIGITS, END, ChatTemplate
-from tokens.turns import Rendered, Span, render
+from tokens.turns import Rendered, Span, render, render_parts
 from tokens.workers import batches_of
 
 GUARD = "\ufdd2"  # within a special token that a content spells
@@ -75,7 +75,8 @@ class Reader:
         self.open_template()
         words = isinstance(asked, str)
         messages = [{"role": "user", "content": asked}] if words else asked["messages"]
-        return self.template.render(self.guarded(chat({} if words else asked, messages, is_trained=False)), prompts=True)
+        sample = self.guarded(chat({} if words else asked, messages, is_trained=False))
+        return render_parts(self.template, sample, prompts=True)[1]
 
     def guarded(self, sample):
         """Special tokens in contents are refused, or kept from being ones."""
@@ -191,7 +192,7 @@ class Work:
         except Wrong as error:
             return WrongLine(error.what, error.cure, line.place)
         if self.vocabulary:
-            require_ids_below(self.vocabulary, ids)
+            require_ids_below(self.vocabulary, ids, self.tokenizer)
         return Example(array("I", ids), bytes(mask), line.place)
 
     def trained(self, line, encoding):

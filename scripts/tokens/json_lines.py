@@ -1,4 +1,5 @@
 """JSONL: an object on every line."""
+import codecs
 import gzip
 import json
 import zlib
@@ -22,7 +23,7 @@ class Input:
     def __init__(self, path, on_read):
         self.path, self.on_read, self.told = path, on_read, 0
         self.file = open(path, "rb")
-        self.bytes = gzip.open(self.file) if path.endswith(".gz") else self.file
+        self.bytes = gzip.open(self.file) if path.lower().endswith(".gz") else self.file
 
     def __enter__(self):
         return self
@@ -49,7 +50,7 @@ class Input:
 
 def is_json_lines(path):
     """By its name; FILE.json may hold a list or one object as well."""
-    name = path.removesuffix(".gz")
+    name = path.lower().removesuffix(".gz")
     if not name.endswith(".json"):
         return name.endswith((".jsonl", ".ndjson"))
     with Input(path, lambda _: None) as file:
@@ -65,7 +66,7 @@ def is_json_lines(path):
 def object_of(raw):
     """The object of a line; None: the line is empty. Raises Wrong."""
     try:
-        value = json.loads(raw.decode("utf-8").rstrip()) if raw.strip() else None
+        value = json.loads(raw.removeprefix(codecs.BOM_UTF8).decode("utf-8").rstrip()) if raw.strip() else None
     except UnicodeDecodeError as error:
         raise Wrong(*NO_UTF8, error.start) from None
     except (ValueError, RecursionError) as error:

@@ -184,11 +184,11 @@ def marked_spans(template, chat, text, numbers):
     return spans
 
 
-def render_parts(template, chat):
+def render_parts(template, chat, prompts=False):
     """The text, and the Chat with contents as the template takes them: parts, or one text."""
     has_parts = any(isinstance(message.get("content"), list) for message in chat.messages)
     try:
-        text = template.render(chat)
+        text = template.render(chat, prompts=prompts)
         if not has_parts or not any(str(message.get("content")) in text for message in chat.messages
                                     if isinstance(message.get("content"), list)):
             return chat, text
@@ -196,7 +196,7 @@ def render_parts(template, chat):
         if not has_parts:
             raise
     chat = chat._replace(messages=flattened(chat.messages))
-    return chat, template.render(chat)
+    return chat, template.render(chat, prompts=prompts)
 
 
 def require_known_roles(chat, text):

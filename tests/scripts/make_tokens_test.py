@@ -17,6 +17,10 @@ import other_python
 other_python.require("tokenizers", "torch", "transformers")
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers  # noqa: E402
 
+sys.path.insert(0, str(SCRIPT.parent))
+from tokens.documents import cut  # noqa: E402
+from tokens.seams import Seams  # noqa: E402
+
 END, BEGIN = "<|end|>", "<|begin|>"
 WORDS = "the quick brown fox jumps, over 1234567 dogs. naïve cafés 東京都 🦊🦊 don't I'LL _x_ { } == -> \t tab".split(" ")
 LLAMA3 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -124,11 +128,41 @@ class MakeTokensTest(unittest.TestCase):
                     self.make(self.write("a.txt", text), "--piece-chars", 40)
                     self.assertEqual(self.tokens(), self.expected(text))
 
-    def test_a_tokenizer_that_joins_lines_is_told(self):
-        tokenizer = Tokenizer(models.BPE())
-        tokenizer.train_from_iterator(["a\nb"] * 9, trainers.BpeTrainer(special_tokens=[END], show_progress=False))
-        self.save(tokenizer)
-        self.assertIn("joins both sides", self.refused(self.write("a.txt", "a\nb" * 9), "--piece-chars", 4))
+    def test_pieces_encode_as_the_whole_whatever_is_joined_or_trimmed(self):
+        joins_all = Tokenizer(models.BPE())
+        joins_all.train_from_iterator(["a\nb"] * 9, trainers.BpeTrainer(special_tokens=[END], show_progress=False))
+        trims = trained(gpt2_like(), some_text(1))
+        trims.normalizer = normalizers.Strip()
+        threes = gpt2_like()
+        threes.pre_tokenizer = pre_tokenizers.Sequence([
+            pre_tokenizers.Split(Regex(r"\p{N}{1,3}"), "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False)])
+        unknown = Tokenizer(models.WordPiece({END: 0, "[UNK]": 1, "dog": 2}, unk_token="[UNK]"))
+        unknown.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+        digits = "".join(map(str, range(800)))
+        for tokenizer, text in ((joins_all, "a\nb" * 99), (trims, "\n".join(["ick", "dog"] * 400)),
+                                (trained(threes, some_text(1) + digits), some_text(2) + digits + "\n" + digits),
+                                (unknown, "x" * 300 + " dog " + "y" * 50 + " dog" * 99)):
+            def encode(part, tokenizer=tokenizer):
+                return tokenizer.encode(part, add_special_tokens=False)
+            for piece_chars in 4, 60, 200:
+                with self.subTest(text=text[:9], piece_chars=piece_chars):
+                    seams = Seams(encode)
+                    ids = [seams.add(piece, encode(piece.text)) for piece in cut([text[:99], text[99:]], piece_chars, "")]
+                    self.assertEqual(sum(ids, []), encode(text).ids)
+
+    def test_what_stands_around_a_text_is_found_by_words_that_are_known(self):
+        bases = Tokenizer(models.BPE({END: 0, BEGIN: 1, "A": 2, "C": 3}, []))
+        bases.post_processor = processors.TemplateProcessing(single=f"{BEGIN} $A", special_tokens=[(BEGIN, 1)])
+        self.save(bases)
+        self.make(self.write("a.txt", "ACCA"))
+        self.assertEqual(self.tokens(), [1, 2, 3, 3, 2, 0])
+
+    def test_a_text_without_tokens_is_told_by_its_file(self):
+        words = Tokenizer(models.WordLevel({END: 0, "dog": 1}))
+        words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+        self.save(words)
+        self.assertRegex(self.refused(self.write("a.jsonl", '{"text": "dog"}\n{"text": "cat"}')),
+                         r"cannot encode(.|\n)*a.jsonl, line 2")
 
     def test_blocks_of_a_file_may_cut_characters(self):
         text = "🦊東é\n" * 300_000  # 3 MB, of which no 4 bytes begin a block
@@ -143,6 +177,9 @@ class MakeTokensTest(unittest.TestCase):
         lines = self.write("c.jsonl", '{"text": "third"}\n\n{"text": ""}\n{"text": "four\\nth \\ud83e\\udd8a"}')
         said = self.make(self.path / "data", lines)
         self.assertEqual(self.tokens(), self.expected("first", "second", "third", "four\nth 🦊"))
+        self.out = self.path / "other.tok"
+        self.make(self.write("D.JSONL", b"\xef\xbb\xbf" + b'{"text": "fifth"}'))  # of Windows
+        self.assertEqual(self.tokens(), self.expected("fifth"))
         self.assertIn("4 document(s)", said)
         self.assertIn(f"separator {END} ({self.end}) by eos_token of tokenizer_config.json", said)
 
