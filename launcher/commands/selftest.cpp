@@ -55,7 +55,8 @@ Diagnosis look_at_machine() {
           look_at("libraries", [] { return judge(read_libraries(torch_versions())); })};
 }
 
-// Asked to stop, or without the memory for one more process: no promise is to blame.
+// Asked to stop, or without mpirun, the memory for one more process, or time enough: no
+// promise is to blame.
 SelftestResult try_promise(const Promise& promise) {
   SelftestResult result{promise.text, false, "", 0};
   result.seconds = seconds_of([&] {
@@ -65,7 +66,9 @@ SelftestResult try_promise(const Promise& promise) {
       result.text = compared.text;
     } catch (...) {
       const Error error = describe(std::current_exception());
-      if (error.code() == ExitCode::kInterrupted) throw;
+      if (error.code() == ExitCode::kInterrupted ||
+          error.code() == ExitCode::kEnvironment)
+        throw;
       result.text = error.problem();
     }
   });

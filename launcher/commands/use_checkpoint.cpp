@@ -241,10 +241,10 @@ void load(LoadedModel& loaded, const World& world, std::unique_ptr<Ranks> ranks)
   loaded.runner = std::make_unique<Runner>(*loaded.model, *loaded.engine);
 }
 
-// --ranks and --hosts, which count before anything of the checkpoint is known.
-RanksToStart asked_ranks(const CommandLine& line) {
-  RanksToStart ranks{0, "", line.words, ""};
-  for (const auto& [key, value] : line.flags) {
+// `ranks` and `hosts`, which count before anything of the checkpoint is known.
+RanksToStart asked_ranks(const VerbCall& call) {
+  RanksToStart ranks{0, "", call.line.words, ""};
+  for (const auto& [key, value] : given_values(call.line, call.environment)) {
     if (value.words.size() != 1) continue;  // told with all other problems
     if (key == "ranks")
       ranks.count = static_cast<int>(parse_integer(value.words[0]).value_or(0));
@@ -260,7 +260,9 @@ int use_checkpoint(const std::string& verb, const VerbCall& call,
                    const std::function<void(LoadedModel&, Ranks&)>& prepare) {
   const CommandLine& line = call.line;
   if (!line.problems.empty()) throw to_error(line.problems, verb);
-  RanksToStart to_start = asked_ranks(line);
+  RanksToStart to_start = asked_ranks(call);
+  if (call.announced || to_start.count > 0)
+    check_start(call.environment, call.announced, to_start.count);
   if (!call.announced && to_start.count > 1) {
     to_start.reads_input =
         given_values(line, call.environment).contains("sample_interactive");
@@ -279,7 +281,8 @@ int use_checkpoint(const std::string& verb, const VerbCall& call,
     // Who waits for a person waits as long as that takes.
     if (!loaded.settings.sample_interactive) world.watch(loaded.settings.hang_timeout);
     set_up_process(loaded.settings, world);
-    loaded.family = find_family_of(call.models, loaded.checkpoint.run);
+    loaded.family =
+        &require_family_of(call.models, loaded.checkpoint.run, loaded.checkpoint.folder);
     describe(loaded, world, *ranks);
     if (prepare) prepare(loaded, *ranks);
     load(loaded, world, std::move(ranks));

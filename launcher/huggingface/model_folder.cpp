@@ -163,14 +163,10 @@ ModelFolder model_of_checkpoint(const std::string& path, const Settings& setting
   const std::string folder = find_and_tell(path, "--init-from");
   const SavedRun run =
       parse_saved_run(checkpoint::Reader(folder).manifest().config, folder);
-  const ModelFamily* family = find_family_of(models, run);
-  if (!family)
-    throw Error(ExitCode::kUsage,
-                "models of family " + run.settings.model + " are not here", folder,
-                "a checkpoint of a model that is here");
+  const ModelFamily& family = require_family_of(models, run, folder);
   return {.path = folder,
-          .family = family->name,
-          .config = shape_of_run(*family, run, run.settings).config,
+          .family = family.name,
+          .config = shape_of_run(family, run, run.settings).config,
           .source = run.source,
           .is_checkpoint = true,
           .dtype = kept_dtype(run, settings)};

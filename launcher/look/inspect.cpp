@@ -37,11 +37,8 @@ struct stat status_of(const std::string& path) {
 std::string shape_of_checkpoint(const Manifest& manifest, const std::string& path,
                                 const ModelFamilies& models) {
   const SavedRun run = parse_saved_run(manifest.config, path);
-  const ModelFamily* family = find_family_of(models, run);
-  if (!family)
-    throw Error(ExitCode::kUsage,
-                "models of family " + run.settings.model + " are not here");
-  return family->name + ": " + shape_text(shape_of_run(*family, run, run.settings));
+  const ModelFamily& family = require_family_of(models, run, path);
+  return family.name + ": " + shape_text(shape_of_run(family, run, run.settings));
 }
 
 std::string shape_of_model_folder(const std::string& path, const ModelFamilies& models) {

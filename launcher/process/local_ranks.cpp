@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <memory>
@@ -67,9 +68,17 @@ class LocalJob {
       if (stop_signal() != 0 && !was_told_) pass_on();
       std::this_thread::sleep_for(kBlink);
     }
+    const auto hung =
+        std::ranges::find_if(ranks_, [](const auto& rank) { return !rank->has_ended(); });
+    const bool has_hung = hung != ranks_.end();
     for (const auto& rank : ranks_) rank->kill_now();
     if (is_stop_urgent()) return static_cast<int>(ExitCode::kInterrupted);
-    return failed_ ? judge(*failed_) : code_of(0);
+    if (failed_) return judge(*failed_);
+    if (!has_hung) return code_of(0);
+    warn(fmt::format(
+        "rank {} (pid {}) did not end within {} s of the first, and is killed",
+        hung - ranks_.begin(), (*hung)->pid(), kToEnd / 1s));
+    return static_cast<int>(ExitCode::kHang);
   }
 
  private:

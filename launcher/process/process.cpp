@@ -141,7 +141,9 @@ bool Child::has_ended() {
   return has_ended_;
 }
 
-void Child::signal(int number) const { kill(pid_, number); }
+void Child::signal(int number) const {
+  if (!has_ended_) kill(pid_, number);  // else the number may be another's
+}
 
 void Child::end() {
   kill(-pid_, SIGTERM);

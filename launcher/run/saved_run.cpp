@@ -187,6 +187,14 @@ const ModelFamily* find_family_of(const ModelFamilies& models, const SavedRun& r
   return family ? family : find_family(models, run.settings.model);
 }
 
+const ModelFamily& require_family_of(const ModelFamilies& models, const SavedRun& run,
+                                     const std::string& where) {
+  if (const ModelFamily* family = find_family_of(models, run)) return *family;
+  throw Error(ExitCode::kUsage,
+              "models of family " + run.settings.model + " are not here", where,
+              "a checkpoint of a model that is here");
+}
+
 ModelShape shape_of_run(const ModelFamily& family, const SavedRun& run,
                         const Settings& settings) {
   ModelShape shape = run.model.empty() ? new_shape(family, settings)

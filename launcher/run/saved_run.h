@@ -61,8 +61,11 @@ struct SavedRun {
 //  "threads": 2, "model": {"n_layer": 6, ...}, "source": null}; of images "classes", too,
 // and "frozen": {"path": .., "checksums": {"fp32": {"wte.weight": "..", ...}, ...}}
 std::string to_text(const SavedRun& run);
-// The family of its model; nullptr: not among these.
+// The family of its model; nullptr: not among these. require_family_of() throws
+// Error(kUsage) then; `where`: the checkpoint.
 const ModelFamily* find_family_of(const ModelFamilies& models, const SavedRun& run);
+const ModelFamily& require_family_of(const ModelFamilies& models, const SavedRun& run,
+                                     const std::string& where);
 // Its model as these settings ask for it: shape_of(), or new_shape() where it does not
 // tell its config.
 ModelShape shape_of_run(const ModelFamily& family, const SavedRun& run,

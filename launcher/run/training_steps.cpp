@@ -53,7 +53,6 @@ ExitCode Training::train_steps() {
   while (!is_finished()) {
     thaw();
     trace.begin(engine_->num_steps() + 1);
-    const auto begin = Clock::now();
     const StepMeter meter(*engine_);
     const StepReport report = train_batch(progress_.num_batches);
     const StepRecord record = meter.record(report);
@@ -67,6 +66,7 @@ ExitCode Training::train_steps() {
     progress_.num_bad_in_a_row = is_bad ? progress_.num_bad_in_a_row + 1 : 0;
     losses_.push_back(report.loss);
     if (eval_pace_) eval_pace_->note_step(record.seconds);
+    time_limit_.note_step(record.seconds);
     log_step(record);
     const int64_t num_steps = std::ssize(losses_);  // of this process
     if (num_steps == kStepsToMove || (is_finished() && num_steps < kStepsToMove))
@@ -79,7 +79,6 @@ ExitCode Training::train_steps() {
     if (const Stop left = look_at_model(); left != Stop::kNo) return leave(left);
     if (save_is_due_ || (is_finished() && settings_.save_at_end)) save();
     trace.end(engine_->num_steps());
-    time_limit_.note_step(seconds_since(begin));
   }
   return ExitCode::kDone;
 }

@@ -233,7 +233,7 @@ json ask_for_tokens(Maker& maker, const data::TokenSource& texts,
 }
 
 void make(Maker& maker, const data::TokenSource& texts, const TextOptions& options,
-          const Folder& cache, const std::string& key) {
+          const Folder& cache, const std::string& key, const std::string& stamp) {
   checkpoint::OwnFolder part(cache.path(), checkpoint::temporary_name(kWhat));
   const Folder& folder = part.folder();
   ::flock(folder.descriptor(), LOCK_EX | LOCK_NB);
@@ -246,6 +246,9 @@ void make(Maker& maker, const data::TokenSource& texts, const TextOptions& optio
     file = json::array({file, folder.size_of(file.get<std::string>())});
   checkpoint::write_text(folder, kAbout, about.dump(2) + "\n", checkpoint::system_io());
   folder.sync(checkpoint::system_io());
+  if (stamp_of(texts, options) != stamp)
+    throw data::DataError("a text or its tokenizer changed while it was read",
+                          texts.paths().front(), "the same command again");
   if (cache.has(key)) return;  // another host was faster
   checkpoint::rename_ours(cache, checkpoint::split_path(part.path()).name, key,
                           checkpoint::system_io());
@@ -290,7 +293,7 @@ TokenizedText tokenize(const data::TokenSource& texts, const TextOptions& option
   const bool is_new = !found;
   if (is_new) {
     refuse_damaged(cache, key);
-    make(maker, texts, options, cache, key);
+    make(maker, texts, options, cache, key, stamp);
     found = read_entry(cache, key);
   }
   if (!found) refuse_damaged(cache, key);

@@ -72,6 +72,20 @@ TEST(SavedRun, AnotherProgramsCheckpointIsNamed) {
   }
 }
 
+TEST(SavedRun, OfAFamilyThatIsNotHereIsNamed) {
+  SavedRun run = some_run();
+  run.settings.model = "nobodys";
+  EXPECT_EQ(find_family_of({}, run), nullptr);
+  try {
+    require_family_of({}, run, "run/step");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kUsage);
+    EXPECT_THAT(error.problem(), HasSubstr("nobodys"));
+    EXPECT_EQ(error.where(), "run/step");
+  }
+}
+
 TEST(SavedRun, CountsThatNoRunHasAreRefused) {
   for (const char* bad : {"-1", "1e300", "2.5", "18446744073709551615", "true"}) {
     for (const char* pointer : {"/vocab", "/data/tokens", "/threads"}) {
