@@ -19,7 +19,6 @@
 #include "launcher/process/start_ranks.h"
 #include "launcher/process/stop.h"
 #include "launcher/process/world.h"
-#include "launcher/run/adapter_weights.h"
 #include "launcher/run/console.h"
 #include "launcher/run/failure.h"
 #include "launcher/run/lines.h"

@@ -20,7 +20,6 @@
 #include "launcher/process/process.h"
 #include "launcher/process/stop.h"
 #include "launcher/process/world.h"
-#include "launcher/run/adapter_weights.h"
 #include "launcher/run/console.h"
 #include "launcher/run/dump_state.h"
 #include "launcher/run/memory_check.h"
