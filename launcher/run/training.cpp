@@ -94,9 +94,8 @@ void Training::build_engine() {
   ranks->barrier("adam threads");
   adam_threads_ = choose_adam_threads(static_cast<int>(settings_.adam_threads),
                                       plan_.engine_host_bytes());
-  settings_.accumulate = plan_.accumulate;  // is kept on resume
-  Options options =
-      engine_options(as_planned(settings_, plan_), batch_, shape_, *family_);
+  settings_.accumulate = plan_.settings.accumulate;  // is kept on resume
+  Options options = engine_options(plan_.settings, batch_, shape_, *family_);
   options.adam_threads = adam_threads_.threads;
   options.source = Source::kCheckpoint;  // what is loaded is not made before
   options.init_report = !settings_.init_report.empty();
