@@ -4,6 +4,7 @@
 #include <array>
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "base/text.h"
@@ -35,31 +36,22 @@ void at_path(const std::string& path, const Work& work) {
 
 // ---- One dataset.
 
+using NamedClass = std::pair<H5T_class_t, const char*>;
+constexpr NamedClass kClassNames[] = {
+    {H5T_INTEGER, "integers of a width that tensors do not have"},
+    {H5T_FLOAT, "floats that are none of fp64, fp32, fp16 and bf16"},
+    {H5T_STRING, "text"},
+    {H5T_BITFIELD, "bit fields"},
+    {H5T_OPAQUE, "opaque bytes"},
+    {H5T_COMPOUND, "a compound type"},
+    {H5T_REFERENCE, "references to objects or regions"},
+    {H5T_ENUM, "an enumeration (h5py's bool)"},
+    {H5T_VLEN, "lists of any length"},
+    {H5T_ARRAY, "arrays"}};
+
 const char* name_of_class(H5T_class_t type) {
-  switch (type) {
-    case H5T_INTEGER:
-      return "integers of a width that tensors do not have";
-    case H5T_FLOAT:
-      return "floats that are none of fp64, fp32, fp16 and bf16";
-    case H5T_STRING:
-      return "text";
-    case H5T_BITFIELD:
-      return "bit fields";
-    case H5T_OPAQUE:
-      return "opaque bytes";
-    case H5T_COMPOUND:
-      return "a compound type";
-    case H5T_REFERENCE:
-      return "references to objects or regions";
-    case H5T_ENUM:
-      return "an enumeration (h5py's bool)";
-    case H5T_VLEN:
-      return "lists of any length";
-    case H5T_ARRAY:
-      return "arrays";
-    default:
-      return "an unknown type";
-  }
+  const auto found = std::ranges::find(kClassNames, type, &NamedClass::first);
+  return found == std::end(kClassNames) ? "an unknown type" : found->second;
 }
 
 bool is_of(hid_t type, DType dtype) {
