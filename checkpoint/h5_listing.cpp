@@ -23,17 +23,6 @@ constexpr char kCopyValues[] =
   throw CheckpointError("", "", problem, cure);
 }
 
-// What `work` throws names this path, unless it names one below.
-template <class Work>
-void at_path(const std::string& path, const Work& work) {
-  try {
-    work();
-  } catch (const CheckpointError& error) {
-    if (!error.fqn().empty()) throw;
-    throw CheckpointError("", path, error.problem(), error.cure());
-  }
-}
-
 // ---- One dataset.
 
 using NamedClass = std::pair<H5T_class_t, const char*>;
@@ -183,7 +172,7 @@ class Walk {
     const H5Handle root(H5Gopen2(file, "/", H5P_DEFAULT), H5Gclose, "H5Gopen2");
     enter(root, "", 0);
     for (const auto& [path, target] : soft_links_)
-      at_path(path, [&] { datasets_[path] = follow(path); });
+      naming(path, [&] { datasets_[path] = follow(path); });
   }
 
   std::map<std::string, ListedDataset> result() && { return std::move(datasets_); }
@@ -203,7 +192,7 @@ class Walk {
       refuse(text_of("the file has ", kMaxLinks, " links or more"), "a model's weights");
     for (const Link& link : links) {
       const std::string path = prefix + link.name;
-      at_path(path, [&] { take(group, link, path, depth); });
+      naming(path, [&] { take(group, link, path, depth); });
     }
   }
 
