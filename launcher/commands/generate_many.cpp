@@ -22,9 +22,12 @@
 #include "launcher/inference/many_texts.h"
 #include "launcher/inference/prompt_file.h"
 #include "launcher/inference/text_records.h"
+#include "launcher/process/process.h"
 #include "launcher/process/stop.h"
 #include "launcher/run/console.h"
 #include "launcher/run/lines.h"
+#include "launcher/settings/setting_table.h"
+#include "launcher/settings/values.h"
 #include "launcher/text/prompt.h"
 #include "launcher/text/text_options.h"
 #include "launcher/text/tokenizer.h"
@@ -64,30 +67,19 @@ std::string hash_of_model(const FoundCheckpoint& from, const std::string& adapte
 }
 
 // Whatever of the settings changes a text.
-std::string hash_of_settings(const Settings& s, const ModelShape& shape,
+std::string hash_of_settings(const Settings& settings, const ModelShape& shape,
                              const std::string& tokenizer) {
-  const json all = {s.seed,
-                    s.sample_tokens,
-                    s.sample_temperature,
-                    s.sample_greedy,
-                    s.sample_top_k,
-                    s.sample_top_p,
-                    s.sample_min_p,
-                    s.sample_repetition_penalty,
-                    s.sample_stop,
-                    s.sample_ignore_eos,
-                    s.sample_log_probs,
-                    s.sample_batch,
-                    s.dtype,
-                    s.separator,
-                    s.end_of_turn,
-                    s.special_in_content,
-                    s.chat_date,
-                    s.device,
-                    s.tf32,
-                    shape.config,
-                    shape.seq_len,
-                    tokenizer.empty() ? "" : hex_hash(contents_of(tokenizer))};
+  constexpr char kKeys[] =
+      "seed sample_tokens sample_temperature sample_greedy sample_top_k sample_top_p "
+      "sample_min_p sample_repetition_penalty sample_stop sample_ignore_eos "
+      "sample_log_probs sample_batch dtype separator end_of_turn special_in_content "
+      "chat_date device tf32";
+  json all;
+  for (const std::string& key : split(kKeys, ' '))
+    all.push_back(find_setting(key)->value(settings));
+  all.push_back(shape.config);
+  all.push_back(shape.seq_len);
+  all.push_back(tokenizer.empty() ? "" : hex_hash(contents_of(tokenizer)));
   return hex_hash(all.dump());
 }
 
