@@ -85,8 +85,6 @@ int64_t RunPlan::gpu_bytes() const {
   return engine_gpu_bytes() + std::max<int64_t>(activations, 0) + key_values + kCudaBytes;
 }
 
-int64_t RunPlan::program_bytes() const { return program.of_node(ranks_on_node); }
-
 int64_t RunPlan::node_bytes() const {
   int64_t bytes = 0;
   const bool is_too_much =

@@ -62,9 +62,8 @@ struct RunPlan {
   // In the host's memory, and in a GPU's.
   int64_t engine_host_bytes() const;
   int64_t engine_gpu_bytes() const;
-  int64_t rank_bytes() const;     // all of one rank's, wherever
-  int64_t program_bytes() const;  // of a node
-  int64_t gpu_bytes() const;      // of that, in a GPU's memory
+  int64_t rank_bytes() const;  // all of one rank's, wherever
+  int64_t gpu_bytes() const;   // of that, in a GPU's memory
   int64_t node_bytes() const;  // in the host's memory, of all ranks of the fullest node
 };
 
