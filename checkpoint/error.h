@@ -30,12 +30,13 @@ auto of_file(const std::string& file, const Make& make) {
   }
 }
 
-// Let what `work` throws name the tensor, too.
+// Let what `work` throws name the tensor, too, unless it names one.
 template <class Work>
 void naming(const std::string& fqn, const Work& work) {
   try {
     work();
   } catch (const CheckpointError& error) {
+    if (!error.fqn().empty()) throw;
     throw CheckpointError(error.file(), fqn, error.problem(), error.cure());
   }
 }

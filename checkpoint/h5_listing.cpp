@@ -4,6 +4,7 @@
 #include <array>
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "base/text.h"
@@ -22,44 +23,24 @@ constexpr char kCopyValues[] =
   throw CheckpointError("", "", problem, cure);
 }
 
-// What `work` throws names this path, unless it names one below.
-template <class Work>
-void at_path(const std::string& path, const Work& work) {
-  try {
-    work();
-  } catch (const CheckpointError& error) {
-    if (!error.fqn().empty()) throw;
-    throw CheckpointError("", path, error.problem(), error.cure());
-  }
-}
-
 // ---- One dataset.
 
+using NamedClass = std::pair<H5T_class_t, const char*>;
+constexpr NamedClass kClassNames[] = {
+    {H5T_INTEGER, "integers of a width that tensors do not have"},
+    {H5T_FLOAT, "floats that are none of fp64, fp32, fp16 and bf16"},
+    {H5T_STRING, "text"},
+    {H5T_BITFIELD, "bit fields"},
+    {H5T_OPAQUE, "opaque bytes"},
+    {H5T_COMPOUND, "a compound type"},
+    {H5T_REFERENCE, "references to objects or regions"},
+    {H5T_ENUM, "an enumeration (h5py's bool)"},
+    {H5T_VLEN, "lists of any length"},
+    {H5T_ARRAY, "arrays"}};
+
 const char* name_of_class(H5T_class_t type) {
-  switch (type) {
-    case H5T_INTEGER:
-      return "integers of a width that tensors do not have";
-    case H5T_FLOAT:
-      return "floats that are none of fp64, fp32, fp16 and bf16";
-    case H5T_STRING:
-      return "text";
-    case H5T_BITFIELD:
-      return "bit fields";
-    case H5T_OPAQUE:
-      return "opaque bytes";
-    case H5T_COMPOUND:
-      return "a compound type";
-    case H5T_REFERENCE:
-      return "references to objects or regions";
-    case H5T_ENUM:
-      return "an enumeration (h5py's bool)";
-    case H5T_VLEN:
-      return "lists of any length";
-    case H5T_ARRAY:
-      return "arrays";
-    default:
-      return "an unknown type";
-  }
+  const auto found = std::ranges::find(kClassNames, type, &NamedClass::first);
+  return found == std::end(kClassNames) ? "an unknown type" : found->second;
 }
 
 bool is_of(hid_t type, DType dtype) {
@@ -191,7 +172,7 @@ class Walk {
     const H5Handle root(H5Gopen2(file, "/", H5P_DEFAULT), H5Gclose, "H5Gopen2");
     enter(root, "", 0);
     for (const auto& [path, target] : soft_links_)
-      at_path(path, [&] { datasets_[path] = follow(path); });
+      naming(path, [&] { datasets_[path] = follow(path); });
   }
 
   std::map<std::string, ListedDataset> result() && { return std::move(datasets_); }
@@ -211,7 +192,7 @@ class Walk {
       refuse(text_of("the file has ", kMaxLinks, " links or more"), "a model's weights");
     for (const Link& link : links) {
       const std::string path = prefix + link.name;
-      at_path(path, [&] { take(group, link, path, depth); });
+      naming(path, [&] { take(group, link, path, depth); });
     }
   }
 

@@ -35,10 +35,6 @@ std::vector<Range> gaps_between(std::vector<Range> ranges, int64_t file_bytes);
 uint64_t copy_ranges(const File& from, const std::vector<Range>& ranges, File* to,
                      Io& io = system_io());
 
-inline uint64_t hash_ranges(const File& file, const std::vector<Range>& ranges) {
-  return copy_ranges(file, ranges, nullptr);
-}
-
 // Which bytes of a file to ask the system for before they are read (File::ask_for), so
 // that the disk works while others are hashed or widened: the next kWindowBytes of a
 // request, and behind it, if it begins where the one before ended, or almost. A request

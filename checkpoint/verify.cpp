@@ -79,7 +79,7 @@ class StretchReader {
     stretch.found.num_files = 1;
     const File& file = chunks_.open(stretch.file->name);
     try {
-      if (hash_ranges(file, stretch.rest) == stretch.file->hash) {
+      if (copy_ranges(file, stretch.rest, nullptr) == stretch.file->hash) {
         for (const auto& range : stretch.rest) stretch.found.num_bytes += range.bytes;
         return;
       }

@@ -50,6 +50,4 @@ void EngineLoop::step(bool with_updates) {
     engine_->discard_gradients();
 }
 
-Ranks& EngineLoop::control() { return engine_->control(); }
-
 }  // namespace zero::launcher

@@ -33,7 +33,6 @@ class EngineLoop {
   void step(bool with_updates = true);
 
   Engine& engine() { return *engine_; }
-  Ranks& control();
   int64_t tokens_per_step() const { return rows_ * shape_.seq_len; }  // of this rank
 
  private:

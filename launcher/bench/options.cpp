@@ -23,26 +23,6 @@ int64_t bytes_beyond_caches() {
   return 4 * (cache > 0 ? cache : 32 * kMiB);
 }
 
-// Nothing that trades time for memory.
-Settings step_defaults() {
-  Settings settings;
-  settings.steps = 4;
-  settings.threads = 1;
-  settings.adam_threads = 1;
-  settings.device = "cpu";  // as what it is compared with
-  settings.recompute = "none";
-  settings.reshard_after_forward = false;
-  return settings;
-}
-
-// What a rank of several has.
-Settings layer_defaults() {
-  Settings settings;
-  settings.threads = 1;
-  settings.device = "cpu";
-  return settings;
-}
-
 std::vector<BenchKind> make_kinds() {
   return {
       {.name = "adam",
@@ -56,7 +36,7 @@ std::vector<BenchKind> make_kinds() {
        .summary = "the parts of layers that models are made of, forward and backward, "
                   "against LibTorch's operators and the speed of memory",
        .settings = {"threads", "bind"},
-       .defaults = layer_defaults(),
+       .defaults = {.device = "cpu", .threads = 1},
        .default_rounds = 15,
        .size_help = "of a function's first input",
        .default_size = bytes_beyond_caches()},
@@ -68,7 +48,13 @@ std::vector<BenchKind> make_kinds() {
                     "vocab", "seq_len", "micro_batch", "ranks", "steps", "threads",
                     "dtype", "reduce_dtype", "reshard_after_forward", "prefetch",
                     "recompute"},
-       .defaults = step_defaults(),
+       // Nothing that trades time for memory; the device as what it is compared with.
+       .defaults = {.steps = 4,
+                    .device = "cpu",
+                    .threads = 1,
+                    .adam_threads = 1,
+                    .reshard_after_forward = false,
+                    .recompute = "none"},
        .default_rounds = 5},
       {.name = "init",
        .summary = "first values of a model on all ranks, and the memory beside their "
@@ -98,7 +84,7 @@ std::vector<BenchKind> make_kinds() {
        .settings = {"out", "model", "preset", "layers", "dim", "heads", "kv_heads",
                     "ffn_dim", "vocab", "seq_len", "micro_batch", "ranks", "threads",
                     "bind", "dtype", "master", "state_dtype"},
-       .defaults = layer_defaults(),
+       .defaults = {.device = "cpu", .threads = 1},
        .default_rounds = 5},
       {.name = "transfer",
        .summary = "copies between pinned memory of the host and each GPU, one way and "

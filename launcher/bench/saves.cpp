@@ -111,7 +111,7 @@ std::vector<Row> bench_saves(const BenchOptions& options, const ModelFamilies& m
   EngineLoop loop(family, shape_of_bench(family, options.settings), options.settings,
                   world.make_ranks());
   Engine& engine = loop.engine();
-  Ranks& ranks = loop.control();
+  Ranks& ranks = engine.control();
   SavedSteps saved(engine, options.settings.out);
   const int64_t bytes = bytes_of(shard_slices(engine, /*with_state=*/true));
   PlainWriter plain(saved.path(), bytes);

@@ -92,7 +92,7 @@ std::vector<Row> StepBench::against_silence(const World& world,
   bind_process(cpus);
   set_threads(static_cast<int>(std::ssize(cpus)));
   engine_ = std::make_unique<EngineLoop>(family_, shape_, settings, world.make_ranks());
-  Ranks& ranks = engine_->control();
+  Ranks& ranks = engine_->engine().control();
   int64_t adamw_bytes = 0, bare_bytes = 0;
   const auto silent = [&](SilentProcess& process, int64_t& peak_bytes) {
     return [&] {

@@ -6,6 +6,7 @@
 
 #include "launcher/commands/eval_choices.h"
 #include "launcher/commands/use_checkpoint.h"
+#include "launcher/data/sampler.h"
 #include "launcher/data/source.h"
 #include "launcher/data/token_source.h"
 #include "launcher/huggingface/model_folder.h"

@@ -1,5 +1,5 @@
 // Prompts, continued by a checkpoint's model.
-#include "launcher/inference/generate.h"
+#include "launcher/commands/generate.h"
 
 #include <fmt/format.h>
 
@@ -8,21 +8,14 @@
 #include <memory>
 #include <utility>
 
-#include "launcher/commands/generate_many.h"
-#include "launcher/commands/generate_talk.h"
-#include "launcher/commands/use_checkpoint.h"
 #include "launcher/huggingface/generation_config.h"
 #include "launcher/process/process.h"
 #include "launcher/run/console.h"
 #include "launcher/run/run_folder.h"
 #include "launcher/run/runner.h"
 #include "launcher/settings/config.h"
-#include "launcher/text/prompt.h"
 #include "launcher/text/python_child.h"
 #include "launcher/text/text_options.h"
-#include "launcher/text/tokenizer.h"
-#include "zero/engine.h"
-#include "zero/errors.h"
 #include "zero/ranks.h"
 
 namespace zero::launcher {
@@ -56,16 +49,13 @@ void take_over_generation(const VerbCall& call, const GenerationConfig& config,
 }
 
 // Of one prompt; the first rank speaks.
-class Speaker {
+class Speaker : public Speaking {
  public:
   // Collective, before the model is loaded. ends: those that the model's files name. Of a
   // chat the prompt is what a user says.
   Speaker(LoadedModel& loaded, const TokenRow& ends, bool is_chat, Ranks& ranks)
-      : loaded_(loaded),
-        settings_(loaded.settings),
-        is_first_(loaded.batch.rank == 0),
-        is_chat_(is_chat),
-        tokenizer_(is_first_ ? tokenizer_for(loaded) : nullptr) {
+      : Speaking(loaded, loaded.batch.rank == 0 ? tokenizer_for(loaded) : nullptr),
+        is_chat_(is_chat) {
     is_chat ? read_question(ends, ranks) : read_prompt(ends, ranks);
     require_room(std::ssize(begin_.tokens), loaded.shape.seq_len);
     if (settings_.sample_ignore_eos) begin_.ends.clear();
@@ -73,18 +63,13 @@ class Speaker {
     loaded.texts.rows = std::min(settings_.sample_count, settings_.sample_batch);
   }
 
-  ExitCode speak() {
+  ExitCode speak() override {
     Ranks& ranks = loaded_.engine->control();
     const int64_t all = settings_.sample_count;
-    const auto show = [this](const std::string& piece) {
-      if (is_first_) print_text(piece);
-    };
-    const TextManner manner = made_together(
-        {.is_text = loaded_.checkpoint.run.is_text,
-         .shows_prompt = !is_chat_,
-         .show = all == 1 ? Show(show) : Show(),
-         .speech = [this](int64_t text) { return speech_of(tokenizer_.get(), text); }},
-        ranks);
+    TextManner manner = made_together(plain_manner(), ranks);
+    manner.shows_prompt = !is_chat_;
+    if (all == 1 && is_first_)
+      manner.show = [](const std::string& piece) { print_text(piece); };
     ReadingTimes times;
     for (int64_t first = 0; first < all; first += loaded_.texts.rows) {
       std::vector<TextBegin> begins(std::min(all - first, loaded_.texts.rows), begin_);
@@ -134,10 +119,7 @@ class Speaker {
                        loaded_.shape.seq_len));
   }
 
-  const LoadedModel& loaded_;
-  const Settings& settings_;
-  const bool is_first_, is_chat_;
-  const std::unique_ptr<Tokenizer> tokenizer_;
+  const bool is_chat_;
   TextBegin begin_;
 };
 
@@ -168,29 +150,43 @@ Wanted asked_for(const CommandLine& line, const Settings& settings) {
 
 // Prompts, continued by a checkpoint's model.
 int generate_text(const VerbCall& call) {
-  std::function<ExitCode()> speak;
+  std::unique_ptr<Speaking> speaking;
   const auto prepare = [&](LoadedModel& loaded, Ranks& ranks) {
     require_task(loaded, Task::kLanguage, "generate");
     const GenerationConfig config = generation_of(loaded);
     take_over_generation(call, config, loaded);
     const Wanted asked = asked_for(call.line, loaded.settings);
     if (asked == Wanted::kPrompts) {
-      speak = prepare_many(loaded, config.ends, call.line.to, ranks);
+      speaking = prepare_many(loaded, config.ends, call.line.to, ranks);
     } else if (asked == Wanted::kTalk) {
       const bool has_limit =
           given_values(call.line, call.environment).contains("sample_tokens");
-      speak = prepare_talk(loaded, config.ends, has_limit, ranks);
+      speaking = prepare_talk(loaded, config.ends, has_limit, ranks);
     } else {
-      const auto speaker =
-          std::make_shared<Speaker>(loaded, config.ends, asked == Wanted::kChat, ranks);
-      speak = [speaker] { return speaker->speak(); };
+      speaking =
+          std::make_unique<Speaker>(loaded, config.ends, asked == Wanted::kChat, ranks);
     }
   };
   return use_checkpoint(
-      "generate", call, [&](LoadedModel&) { return speak(); }, prepare);
+      "generate", call, [&](LoadedModel&) { return speaking->speak(); }, prepare);
 }
 
 }  // namespace
+
+Asking Speaking::agree_on_asking(const TokenRow& ends, Ranks& ranks) const {
+  const bool is_text = loaded_.checkpoint.run.is_text;
+  return {tokenizer_.get(), is_text,
+          text_options(settings_, "", "", loaded_.shape.vocab()),
+          agree_on_ends(ends, is_text, is_first_ ? tokenizer_.get() : nullptr,
+                        settings_.separator, ranks),
+          ends};
+}
+
+TextManner Speaking::plain_manner() const {
+  return {.is_text = loaded_.checkpoint.run.is_text,
+          .shows_prompt = false,
+          .speech = [this](int64_t text) { return speech_of(tokenizer_.get(), text); }};
+}
 
 Verb generate_verb() {
   return {

@@ -1,5 +1,3 @@
-#include "launcher/commands/generate_many.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <unistd.h>
@@ -17,18 +15,17 @@
 #include "base/hash.h"
 #include "base/processes.h"
 #include "base/seconds.h"
+#include "launcher/commands/generate.h"
 #include "launcher/huggingface/model_folder.h"
-#include "launcher/inference/generate.h"
 #include "launcher/inference/many_texts.h"
 #include "launcher/inference/prompt_file.h"
 #include "launcher/inference/text_records.h"
+#include "launcher/process/process.h"
 #include "launcher/process/stop.h"
 #include "launcher/run/console.h"
 #include "launcher/run/lines.h"
-#include "launcher/text/prompt.h"
-#include "launcher/text/text_options.h"
-#include "launcher/text/tokenizer.h"
-#include "zero/errors.h"
+#include "launcher/settings/setting_table.h"
+#include "launcher/settings/values.h"
 #include "zero/ranks.h"
 
 namespace zero::launcher {
@@ -64,30 +61,19 @@ std::string hash_of_model(const FoundCheckpoint& from, const std::string& adapte
 }
 
 // Whatever of the settings changes a text.
-std::string hash_of_settings(const Settings& s, const ModelShape& shape,
+std::string hash_of_settings(const Settings& settings, const ModelShape& shape,
                              const std::string& tokenizer) {
-  const json all = {s.seed,
-                    s.sample_tokens,
-                    s.sample_temperature,
-                    s.sample_greedy,
-                    s.sample_top_k,
-                    s.sample_top_p,
-                    s.sample_min_p,
-                    s.sample_repetition_penalty,
-                    s.sample_stop,
-                    s.sample_ignore_eos,
-                    s.sample_log_probs,
-                    s.sample_batch,
-                    s.dtype,
-                    s.separator,
-                    s.end_of_turn,
-                    s.special_in_content,
-                    s.chat_date,
-                    s.device,
-                    s.tf32,
-                    shape.config,
-                    shape.seq_len,
-                    tokenizer.empty() ? "" : hex_hash(contents_of(tokenizer))};
+  constexpr char kKeys[] =
+      "seed sample_tokens sample_temperature sample_greedy sample_top_k sample_top_p "
+      "sample_min_p sample_repetition_penalty sample_stop sample_ignore_eos "
+      "sample_log_probs sample_batch dtype separator end_of_turn special_in_content "
+      "chat_date device tf32";
+  json all;
+  for (const std::string& key : split(kKeys, ' '))
+    all.push_back(find_setting(key)->value(settings));
+  all.push_back(shape.config);
+  all.push_back(shape.seq_len);
+  all.push_back(tokenizer.empty() ? "" : hex_hash(contents_of(tokenizer)));
   return hex_hash(all.dump());
 }
 
@@ -97,22 +83,26 @@ struct Prompt {
   TokenRow tokens, ends;
 };
 
-class ManyTextsSpeaker {
+// Each rank writes the texts that it makes, and so has a tokenizer.
+std::unique_ptr<Tokenizer> agreed_tokenizer(const LoadedModel& loaded, Ranks& ranks) {
+  agree_on_tokenizer(tokenizer_path(loaded), ranks);
+  return open_tokenizer(loaded);
+}
+
+class ManyTextsSpeaker : public Speaking {
  public:
   // Collective, before the model is loaded.
   ManyTextsSpeaker(LoadedModel& loaded, const TokenRow& ends, std::string to,
                    Ranks& ranks)
-      : loaded_(loaded),
-        settings_(loaded.settings),
-        is_first_(loaded.batch.rank == 0),
-        to_(std::move(to)) {
-    prepare_asking(ends, ranks);
+      : Speaking(loaded, agreed_tokenizer(loaded, ranks)),
+        to_(std::move(to)),
+        asking_(agree_on_asking(ends, ranks)) {
     read_prompts_of_file(ranks);
     agree_on_what_to_make(ranks);
     loaded.texts = texts();
   }
 
-  ExitCode speak() {
+  ExitCode speak() override {
     catch_stop_signals();
     const auto begin = std::chrono::steady_clock::now();
     const bool are_made = make_many(
@@ -156,18 +146,6 @@ class ManyTextsSpeaker {
     int64_t sample;
     bool is_there;
   };
-
-  // Each rank writes the texts that it makes, and so has a tokenizer.
-  void prepare_asking(const TokenRow& ends_of_files, Ranks& ranks) {
-    agree_on_tokenizer(tokenizer_path(loaded_), ranks);
-    tokenizer_ = open_tokenizer(loaded_);
-    const bool is_text = loaded_.checkpoint.run.is_text;
-    asking_ = {
-        tokenizer_.get(), is_text, text_options(settings_, "", "", loaded_.shape.vocab()),
-        agree_on_ends(ends_of_files, is_text, is_first_ ? tokenizer_.get() : nullptr,
-                      settings_.separator, ranks),
-        ends_of_files};
-  }
 
   // The first rank reads, and tells the others.
   void read_prompts_of_file(Ranks& ranks) {
@@ -276,11 +254,8 @@ class ManyTextsSpeaker {
                         settings_.sample_ignore_eos ? TokenRow() : prompt.ends,
                         /*is_answered=*/!prompt.line.asked.is_string()});
     }
-    const TextManner manner{
-        .is_text = loaded_.checkpoint.run.is_text,
-        .shows_prompt = false,
-        .is_stopped = [&] { return in_step.is_stopped(); },
-        .speech = [this](int64_t text) { return speech_of(tokenizer_.get(), text); }};
+    TextManner manner = plain_manner();
+    manner.is_stopped = [&] { return in_step.is_stopped(); };
     const auto texts = make_texts(reader, begins, settings_, loaded_.shape, manner);
     const double seconds = seconds_since(begin);
     std::vector<std::string> made;
@@ -328,12 +303,8 @@ class ManyTextsSpeaker {
                        times_.describe(peak_resident_bytes()));
   }
 
-  LoadedModel& loaded_;
-  const Settings& settings_;
-  const bool is_first_;
   const std::string to_;
-  std::unique_ptr<Tokenizer> tokenizer_;
-  Asking asking_;
+  const Asking asking_;
   std::vector<Prompt> prompts_;
   size_t num_wrong_ = 0;
   MadeWith with_;
@@ -347,11 +318,9 @@ class ManyTextsSpeaker {
 
 }  // namespace
 
-std::function<ExitCode()> prepare_many(LoadedModel& loaded,
-                                       const std::vector<int64_t>& ends,
+std::unique_ptr<Speaking> prepare_many(LoadedModel& loaded, const TokenRow& ends,
                                        const std::string& to, Ranks& ranks) {
-  const auto speaker = std::make_shared<ManyTextsSpeaker>(loaded, ends, to, ranks);
-  return [speaker] { return speaker->speak(); };
+  return std::make_unique<ManyTextsSpeaker>(loaded, ends, to, ranks);
 }
 
 }  // namespace zero::launcher

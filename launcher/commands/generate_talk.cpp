@@ -1,5 +1,3 @@
-#include "launcher/commands/generate_talk.h"
-
 #include <fmt/format.h>
 #include <signal.h>
 #include <unistd.h>
@@ -11,15 +9,12 @@
 #include <optional>
 #include <utility>
 
+#include "launcher/commands/generate.h"
 #include "launcher/inference/conversation.h"
-#include "launcher/inference/generate.h"
 #include "launcher/process/handler_scope.h"
 #include "launcher/process/process.h"
 #include "launcher/run/console.h"
 #include "launcher/run/line_editor.h"
-#include "launcher/text/prompt.h"
-#include "launcher/text/text_options.h"
-#include "launcher/text/tokenizer.h"
 #include "zero/ranks.h"
 
 namespace zero::launcher {
@@ -33,20 +28,12 @@ void interrupt(int) {
   if (is_interrupted.exchange(true)) _exit(static_cast<int>(ExitCode::kInterrupted));
 }
 
-class Talker {
+class Talker : public Speaking {
  public:
   // Collective, before the model is loaded.
-  Talker(LoadedModel& loaded, const TokenRow& ends_of_files, bool has_limit, Ranks& ranks)
-      : loaded_(loaded),
-        settings_(loaded.settings),
-        is_first_(loaded.batch.rank == 0),
-        tokenizer_(is_first_ ? open_tokenizer(loaded) : nullptr) {
-    const bool is_text = loaded.checkpoint.run.is_text;
-    asking_ = {tokenizer_.get(), is_text,
-               text_options(settings_, "", "", loaded.shape.vocab()),
-               agree_on_ends(ends_of_files, is_text, tokenizer_.get(),
-                             settings_.separator, ranks),
-               ends_of_files};
+  Talker(LoadedModel& loaded, const TokenRow& ends, bool has_limit, Ranks& ranks)
+      : Speaking(loaded, loaded.batch.rank == 0 ? open_tokenizer(loaded) : nullptr),
+        asking_(agree_on_asking(ends, ranks)) {
     asking_.options.special = "text";  // whatever a person or a model has said
     is_chat_ = ranks.largest(tokenizer_ && tokenizer_->has_template(), "template") > 0;
     talk_.emplace(is_chat_);
@@ -54,7 +41,7 @@ class Talker {
     loaded.texts = {1, loaded.shape.seq_len};
   }
 
-  ExitCode speak() {
+  ExitCode speak() override {
     Ranks& ranks = loaded_.engine->control();
     ReadingTimes times;
     ContinuedReader reader([&] {
@@ -126,15 +113,11 @@ class Talker {
     // Nobody at a terminal: Ctrl-C ends the program, as elsewhere.
     std::optional<HandlerScope<1>> stops;
     if (editor_.is_on_terminal()) stops.emplace(std::array{SIGINT}, interrupt);
-    const auto show = [](const std::string& piece) { print_text(piece); };
-    const TextManner manner = made_together(
-        {.is_text = loaded_.checkpoint.run.is_text,
-         .shows_prompt = false,
-         .is_stopped =
-             [&] { return ranks.largest(is_first_ && is_interrupted, "Ctrl-C") > 0; },
-         .show = is_first_ ? Show(show) : Show(),
-         .speech = [this](int64_t text) { return speech_of(tokenizer_.get(), text); }},
-        ranks);
+    TextManner manner = made_together(plain_manner(), ranks);
+    manner.is_stopped = [&] {
+      return ranks.largest(is_first_ && is_interrupted, "Ctrl-C") > 0;
+    };
+    if (is_first_) manner.show = [](const std::string& piece) { print_text(piece); };
     reader.begin_text();
     const GeneratedText made =
         make_texts(reader, {begin}, settings_, loaded_.shape, manner).front();
@@ -145,10 +128,6 @@ class Talker {
       warn(fmt::format("the context of {} tokens is full", loaded_.shape.seq_len));
   }
 
-  LoadedModel& loaded_;
-  const Settings& settings_;
-  const bool is_first_;
-  const std::unique_ptr<Tokenizer> tokenizer_;  // of the first rank
   Asking asking_;
   bool is_chat_ = false;
   std::optional<Conversation> talk_;
@@ -159,11 +138,9 @@ class Talker {
 
 }  // namespace
 
-std::function<ExitCode()> prepare_talk(LoadedModel& loaded,
-                                       const std::vector<int64_t>& ends, bool has_limit,
-                                       Ranks& ranks) {
-  const auto talker = std::make_shared<Talker>(loaded, ends, has_limit, ranks);
-  return [talker] { return talker->speak(); };
+std::unique_ptr<Speaking> prepare_talk(LoadedModel& loaded, const TokenRow& ends,
+                                       bool has_limit, Ranks& ranks) {
+  return std::make_unique<Talker>(loaded, ends, has_limit, ranks);
 }
 
 }  // namespace zero::launcher

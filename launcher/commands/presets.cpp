@@ -23,9 +23,7 @@ struct PresetRow {
 };
 
 PresetRow row_of(const ModelFamily& family, const std::string& name) {
-  Settings settings;
-  settings.model = family.name;
-  settings.preset = name;
+  const Settings settings{.model = family.name, .preset = name};
   Wish wish{settings, new_shape(family, settings)};
   fit_to_data(wish.shape, family, settings);
   const std::unique_ptr<Model> model = make_deferred(family, wish.shape);

@@ -19,7 +19,6 @@
 #include "launcher/process/start_ranks.h"
 #include "launcher/process/stop.h"
 #include "launcher/process/world.h"
-#include "launcher/run/adapter_weights.h"
 #include "launcher/run/console.h"
 #include "launcher/run/failure.h"
 #include "launcher/run/lines.h"
@@ -143,10 +142,9 @@ RunPlan plan_for_use(const LoadedModel& loaded, const Wish& wish) {
     plan.on_gpu = wish.gpu_room > 0;
     plan.is_forward_alone = true;
     plan.program = wish.program;
-    plan.offload = settings.offload;
-    plan.device_state_fraction = settings.device_state_fraction;
-    plan.accumulate = settings.accumulate;
-    plan.prefetch = settings.prefetch;
+    plan.settings = settings;
+    plan.settings.grad_sums = "host";
+    plan.settings.speculate = "off";
     plan.engine = zero::plan(*loaded.model->module(), options_for_use(loaded, settings),
                              wish.num_ranks, wish.ranks_on_node);
     PassShape pass = pass_shape(settings, wish.num_ranks);
@@ -209,7 +207,7 @@ void load(LoadedModel& loaded, const World& world, std::unique_ptr<Ranks> ranks)
   wish.gpu_room = -ranks->largest(-room_on_gpu(loaded.settings, *ranks), "room");
   wish.program = largest_program(*ranks, largest_product(wish));
   const RunPlan plan = plan_for_use(loaded, wish);
-  loaded.settings = as_planned(loaded.settings, plan);
+  loaded.settings = plan.settings;
   const Options options = options_for_use(loaded, loaded.settings);
   require_memory(*ranks, world, plan, loaded.settings, wish.gpu_room, [&] {
     return std::string(plan.key_values == 0 ? ""

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "launcher/data/packing.h"
-#include "launcher/data/samples.h"
+#include "launcher/data/sampler.h"
 
 namespace zero::data {
 namespace {

@@ -91,4 +91,24 @@ void Sampler::sample(int64_t global_index, int64_t* tokens) const {
   source_.read(begin, options_.seq_len + 1, tokens);
 }
 
+Batch empty_batch(int64_t rows, int64_t seq_len) {
+  const size_t numel = rows * seq_len;
+  return {rows, seq_len, std::vector<int64_t>(numel, 0), std::vector<int64_t>(numel, -1)};
+}
+
+Batch Sampler::empty_batch(int64_t rows) const {
+  return data::empty_batch(rows, options_.seq_len);
+}
+
+void Sampler::read(std::span<const int64_t> indices, Batch& batch) const {
+  const int64_t seq_len = options_.seq_len;
+  std::vector<int64_t> tokens(seq_len + 1);
+  for (size_t row = 0; row < indices.size(); ++row) {
+    sample(indices[row], tokens.data());
+    const auto begin = static_cast<ptrdiff_t>(row) * seq_len;
+    std::copy_n(tokens.begin(), seq_len, batch.inputs.begin() + begin);
+    std::copy_n(tokens.begin() + 1, seq_len, batch.targets.begin() + begin);
+  }
+}
+
 }  // namespace zero::data

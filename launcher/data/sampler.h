@@ -1,5 +1,8 @@
 #pragma once
 #include <cstdint>
+#include <span>
+
+#include "launcher/data/samples.h"
 
 namespace zero::data {
 
@@ -17,11 +20,6 @@ int64_t shuffled_place(int64_t i, int64_t n, uint64_t seed, uint64_t epoch);
 
 // The number, in [0, n), of the sample with an index that counts on through all epochs.
 int64_t sample_place(int64_t global_index, int64_t n, bool shuffle, uint64_t seed);
-
-// Samples [first, first + count) of a source, in the order of its tokens.
-struct SampleRange {
-  int64_t first = 0, count = 0;
-};
 
 struct SamplerOptions {
   int64_t seq_len = 1024;  // L
@@ -47,13 +45,13 @@ int64_t count_samples(const TokenSource& source, int64_t seq_len);
 // L, so neighbours share one token. Step s with global batch B uses indices s*B ..
 // s*B+B-1, whatever the number of ranks; every epoch uses every sample once. There is no
 // state: a resumed run continues with the next index.
-class Sampler {
+class Sampler : public Samples {
  public:
   // `source` must outlive the sampler. Throws DataError when it holds less than one
   // sample; it holds those that are asked for.
   Sampler(const TokenSource& source, const SamplerOptions& options);
 
-  int64_t num_samples() const { return num_samples_; }  // per epoch
+  int64_t num_samples() const override { return num_samples_; }
   int64_t epoch(int64_t global_index) const { return global_index / num_samples_; }
 
   // The sample's number in token order among these, in [0, num_samples()).
@@ -62,6 +60,9 @@ class Sampler {
   // Write the sample's tokens to (L + 1). Throws DataError when a file changed. Safe from
   // several threads.
   void sample(int64_t global_index, int64_t* tokens) const;
+
+  Batch empty_batch(int64_t rows) const override;
+  void read(std::span<const int64_t> indices, Batch& batch) const override;
 
  private:
   const TokenSource& source_;

@@ -6,8 +6,6 @@
 #include <span>
 #include <vector>
 
-#include "launcher/data/sampler.h"
-
 namespace zero::data {
 
 // Samples as a model takes them: rows of tokens, or of images.
@@ -29,6 +27,18 @@ struct Batch {
 
 // Rows of tokens that hold nothing but ignored targets.
 Batch empty_batch(int64_t rows, int64_t seq_len);
+
+// Samples [first, first + count) of a source, in the order of its tokens.
+struct SampleRange {
+  int64_t first = 0, count = 0;
+};
+
+// Which samples of a source, in which order.
+struct SampleOrder {
+  bool shuffle = true;  // a new order in every epoch
+  uint64_t seed = 0;
+  SampleRange range = {};  // without a count: all
+};
 
 // How samples are made of data.
 struct SampleShape {

@@ -10,13 +10,6 @@
 
 namespace zero::data {
 
-// Which samples of a source, in which order.
-struct SampleOrder {
-  bool shuffle = true;  // a new order in every epoch
-  uint64_t seed = 0;
-  SampleRange range = {};  // without a count: all
-};
-
 // A sample of which some tokens are trained.
 struct MarkedTokens {
   std::vector<int64_t> tokens;

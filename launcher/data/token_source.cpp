@@ -10,6 +10,7 @@
 
 #include "launcher/data/listed_files.h"
 #include "launcher/data/mapped_file.h"
+#include "launcher/data/sampler.h"
 
 namespace zero::data {
 namespace {
@@ -169,6 +170,16 @@ uint64_t TokenSource::content_hash(const OnRead& on_read) const {
   uint64_t hash = 0;
   for (const auto& file : files_) hash = file.content_hash(hash, on_read);
   return hash;
+}
+
+int64_t TokenSource::num_samples(const SampleShape& shape) const {
+  return count_samples(*this, shape.seq_len);
+}
+
+std::unique_ptr<Samples> TokenSource::samples(const SampleShape& shape,
+                                              const SampleOrder& order) const {
+  return std::make_unique<Sampler>(
+      *this, SamplerOptions{shape.seq_len, order.shuffle, order.seed, order.range});
 }
 
 }  // namespace zero::data

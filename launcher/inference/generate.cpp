@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/names.h"
+#include "launcher/inference/sampling.h"
 #include "launcher/run/console.h"
 #include "offload/random.h"
 #include "zero/errors.h"
@@ -54,20 +55,27 @@ std::string to_text(Finish finish) {
 }
 
 std::vector<TextEnd> generate(const std::vector<TextBegin>& begins,
-                              const GenerateOptions& options, TextReader& reader,
-                              const IsStopped& is_stopped, const OnToken& on_token,
-                              const Agree& agree) {
+                              const Settings& settings, int64_t context,
+                              TextReader& reader, const IsStopped& is_stopped,
+                              const OnToken& on_token, const Agree& agree) {
+  const Sampling sampling = {
+      .repetition_penalty = settings.sample_repetition_penalty,
+      .temperature = settings.sample_greedy ? 0 : settings.sample_temperature,
+      .top_k = settings.sample_top_k,
+      .top_p = settings.sample_top_p,
+      .min_p = settings.sample_min_p};
+  const auto seed = static_cast<uint64_t>(settings.seed);
   std::vector<GrowingText> rows;
   std::vector<TokenRow> more;
   for (const TextBegin& begin : begins) {
-    require_room(std::ssize(begin.tokens), options.context);
+    require_room(std::ssize(begin.tokens), context);
     rows.push_back({begin});
     more.push_back(begin.tokens);
-    if (options.num_tokens == 0) rows.back().finish = Finish::kTokens;
+    if (settings.sample_tokens == 0) rows.back().finish = Finish::kTokens;
   }
   const auto draw = [&](const GrowingText& row, const std::vector<float>& logits) {
-    return choose_token(logits, row.text, options.sampling,
-                        uniform_number(options.seed, row.begin, row.num_made()));
+    return choose_token(logits, row.text, sampling,
+                        uniform_number(seed, row.begin, row.num_made()));
   };
   const auto add_token = [&](GrowingText& row, int64_t token,
                              const std::vector<float>& logits) {
@@ -76,12 +84,12 @@ std::vector<TextEnd> generate(const std::vector<TextBegin>& begins,
       return;
     }
     row.text.push_back(token);
-    if (options.tells_log_probs) row.log_probs.push_back(log_prob(logits, token));
+    if (settings.sample_log_probs) row.log_probs.push_back(log_prob(logits, token));
     if (on_token && on_token(&row - rows.data(), token))
       row.finish = Finish::kStop;
-    else if (row.num_made() == options.num_tokens)
+    else if (row.num_made() == settings.sample_tokens)
       row.finish = Finish::kTokens;
-    else if (std::ssize(row.text) == options.context)
+    else if (std::ssize(row.text) == context)
       row.finish = Finish::kContext;
   };
   while (
@@ -105,19 +113,6 @@ std::vector<TextEnd> generate(const std::vector<TextBegin>& begins,
                     row.finish.value_or(Finish::kBroken),
                     std::move(row.log_probs)});
   return ends;
-}
-
-GenerateOptions generate_options(const Settings& settings, const ModelShape& shape) {
-  return {.num_tokens = settings.sample_tokens,
-          .sampling = {.repetition_penalty = settings.sample_repetition_penalty,
-                       .temperature =
-                           settings.sample_greedy ? 0 : settings.sample_temperature,
-                       .top_k = settings.sample_top_k,
-                       .top_p = settings.sample_top_p,
-                       .min_p = settings.sample_min_p},
-          .seed = static_cast<uint64_t>(settings.seed),
-          .context = shape.seq_len,
-          .tells_log_probs = settings.sample_log_probs};
 }
 
 TextsAtOnce texts_at_once(const std::vector<TextBegin>& begins, const Settings& settings,
@@ -177,7 +172,7 @@ std::vector<GeneratedText> make_texts(TextReader& reader,
     return !settings.sample_stop.empty() &&
            manner.sees_stop(texts[row].stopped.has_stopped());
   };
-  std::vector<TextEnd> ends = generate(begins, generate_options(settings, shape), reader,
+  std::vector<TextEnd> ends = generate(begins, settings, shape.seq_len, reader,
                                        manner.is_stopped, add_token, manner.agree);
   std::vector<GeneratedText> made;
   for (size_t i = 0; i < texts.size(); ++i) {

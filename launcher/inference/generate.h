@@ -4,21 +4,12 @@
 #include <string>
 #include <vector>
 
-#include "launcher/inference/sampling.h"
 #include "launcher/inference/text_reader.h"
 #include "launcher/inference/token_writer.h"
 #include "launcher/model.h"
 #include "launcher/settings/settings.h"
 
 namespace zero::launcher {
-
-struct GenerateOptions {
-  int64_t num_tokens = 200;
-  Sampling sampling = {};
-  uint64_t seed = 0;
-  int64_t context = 256;  // tokens that a text may have in all
-  bool tells_log_probs = false;
-};
 
 // A text to be continued. Which numbers are drawn for it depends on the seed and on both
 // numbers.
@@ -64,15 +55,13 @@ using OnToken = std::function<bool(int64_t row, int64_t token)>;
 // collective call.
 using Agree = std::function<TokenRow(const TokenRow& mine)>;
 
-// What follows each text, a row of the reader each, all at once. Throws Error(kUsage) for
-// texts that leave no room in the context.
+// What follows each text, a row of the reader each, all at once; a text may have
+// `context` tokens in all. Throws Error(kUsage) for texts that leave no room there.
 std::vector<TextEnd> generate(const std::vector<TextBegin>& begins,
-                              const GenerateOptions& options, TextReader& reader,
+                              const Settings& settings, int64_t context,
+                              TextReader& reader,
                               const IsStopped& is_stopped = kNeverStopped,
                               const OnToken& on_token = {}, const Agree& agree = {});
-
-// By settings.
-GenerateOptions generate_options(const Settings& settings, const ModelShape& shape);
 
 // How long such texts get at most.
 TextsAtOnce texts_at_once(const std::vector<TextBegin>& begins, const Settings& settings,

@@ -43,9 +43,7 @@ std::string shape_of_checkpoint(const Manifest& manifest, const std::string& pat
 
 std::string shape_of_model_folder(const std::string& path, const ModelFamilies& models) {
   const ModelFolder folder = read_model_folder(path, models, "DIR");
-  ModelShape shape;
-  shape.config = folder.config;
-  shape.keys = find_family(models, folder.family)->keys;
+  const ModelShape shape{folder.config, find_family(models, folder.family)->keys};
   return folder.family + ": " + shape_text(shape);
 }
 

@@ -25,29 +25,15 @@ void convert(const char* from, int64_t n, double* to) {
 }
 
 void to_doubles(DType dtype, const char* from, int64_t n, double* to) {
-  switch (dtype) {
-    case DType::kFp64:
-      std::memcpy(to, from, static_cast<size_t>(n) * sizeof(double));
-      return;
-    case DType::kFp32:
-      return convert<float>(from, n, to);
-    case DType::kBf16:
-    case DType::kFp16: {
-      std::array<float, kBlock> wide;
-      widen(dtype, from, n, wide.data());
-      std::copy_n(wide.begin(), n, to);
-      return;
-    }
-    case DType::kInt64:
-      return convert<int64_t>(from, n, to);
-    case DType::kInt32:
-      return convert<int32_t>(from, n, to);
-    case DType::kUint8:
-    case DType::kBool:
-      return convert<uint8_t>(from, n, to);
-    case DType::kInt8:  // is in no file
-      return;
-  }
+  if (dtype == DType::kFp64) convert<double>(from, n, to);
+  if (dtype == DType::kFp32) convert<float>(from, n, to);
+  if (dtype == DType::kInt64) convert<int64_t>(from, n, to);
+  if (dtype == DType::kInt32) convert<int32_t>(from, n, to);
+  if (dtype == DType::kUint8 || dtype == DType::kBool) convert<uint8_t>(from, n, to);
+  if (dtype != DType::kBf16 && dtype != DType::kFp16) return;
+  std::array<float, kBlock> wide;
+  widen(dtype, from, n, wide.data());
+  std::copy_n(wide.begin(), n, to);
 }
 
 // x - x is 0, or NaN where x is not finite.

@@ -54,17 +54,12 @@ void add_adapters(PassShape& pass, const std::string& dtype,
 RunPlan plan_as_told(const Wish& wish, const ModelFamily& family, Model& model) {
   const ModelShape& shape = wish.shape;
   RunPlan plan;
+  plan.settings = wish.settings;
   plan.shape = shape;
   plan.num_ranks = wish.num_ranks;
   plan.ranks_on_node = wish.ranks_on_node;
   plan.on_gpu = wish.gpu_room > 0;
   plan.num_parameters = count_parameters(model);
-  plan.offload = wish.settings.offload;
-  plan.device_state_fraction = wish.settings.device_state_fraction;
-  plan.accumulate = wish.settings.accumulate;
-  plan.grad_sums = wish.settings.grad_sums;
-  plan.speculate = wish.settings.speculate;
-  plan.prefetch = wish.settings.prefetch;
   plan.engine = zero::plan(*model.module(), options_of(wish, family), wish.num_ranks,
                            wish.ranks_on_node);
   PassShape pass = pass_shape(wish.settings, wish.num_ranks);
@@ -147,7 +142,8 @@ RunPlan make_plan(const Wish& wish, const ModelFamily& family, Model& model) {
       plan = plan_as_told(told, family, model);
     }
     const int64_t taken = plan.draft_bytes();
-    plan.speculate = told.settings.speculate = taken > 0 ? format_size(taken) : "off";
+    plan.settings.speculate = told.settings.speculate =
+        taken > 0 ? format_size(taken) : "off";
   }
   plan.groups = groups_of(wish, family, model);
   plan.step = zero::plan_traffic(*model.module(), options_of(told, family),

@@ -178,7 +178,7 @@ std::string to_page(const PlanAnswer& answer) {
                    fmt::format("{} samples, {} a pass", answer.wish.settings.global_batch,
                                answer.wish.settings.micro_batch));
   text += labelled("device", device_text(answer));
-  if (plan.prefetch == "0")
+  if (plan.settings.prefetch == "0")
     text += labelled("prefetch", "0: units are gathered when they are needed");
   text += table(plan);
   text += tied_line(plan);
@@ -201,6 +201,7 @@ std::string to_page(const PlanAnswer& answer) {
 
 json to_json(const PlanAnswer& answer) {
   const RunPlan& plan = answer.plan;
+  const Settings& settings = plan.settings;
   const bool is_known = plan.activations >= 0;
   const json other_loss = {{"loss_chunk", other_loss_chunk(plan.shape.loss_chunk)},
                            {"activation_bytes_per_rank", plan.other_activations}};
@@ -228,11 +229,12 @@ json to_json(const PlanAnswer& answer) {
       {"bytes_per_node", plan.node_bytes()},
       {"bytes_available", answer.wish.room},
       {"device", plan.on_gpu ? "gpu" : "cpu"},
-      {"offload", plan.offload},
-      {"device_state_fraction", parse_fraction(plan.device_state_fraction).value_or(0)},
-      {"accumulate", plan.accumulate},
-      {"grad_sums", plan.grad_sums},
-      {"prefetch", parse_prefetch(plan.prefetch).value_or(1)},
+      {"offload", settings.offload},
+      {"device_state_fraction",
+       parse_fraction(settings.device_state_fraction).value_or(0)},
+      {"accumulate", settings.accumulate},
+      {"grad_sums", settings.grad_sums},
+      {"prefetch", parse_prefetch(settings.prefetch).value_or(1)},
       {"speculate_bytes_per_rank", plan.draft_bytes()},
       {"gpu_bytes_per_rank", plan.gpu_bytes()},
       {"gpu_bytes_available", answer.wish.gpu_room},

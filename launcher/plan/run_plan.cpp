@@ -85,8 +85,6 @@ int64_t RunPlan::gpu_bytes() const {
   return engine_gpu_bytes() + std::max<int64_t>(activations, 0) + key_values + kCudaBytes;
 }
 
-int64_t RunPlan::program_bytes() const { return program.of_node(ranks_on_node); }
-
 int64_t RunPlan::node_bytes() const {
   int64_t bytes = 0;
   const bool is_too_much =
@@ -155,16 +153,6 @@ bool fits(const RunPlan& plan, const Wish& wish) {
   return plan.node_bytes() <= wish.room && plan.gpu_bytes() <= wish.gpu_room;
 }
 
-Settings as_planned(Settings settings, const RunPlan& plan) {
-  settings.offload = plan.offload;
-  settings.device_state_fraction = plan.device_state_fraction;
-  settings.accumulate = plan.accumulate;
-  settings.grad_sums = plan.grad_sums;
-  settings.speculate = plan.speculate;
-  settings.prefetch = plan.prefetch;
-  return settings;
-}
-
 // A part is left to others, as of what a GPU has.
 int64_t room_for_drafts(const RunPlan& plan, int64_t host_room) {
   constexpr double kShare = 0.9;
@@ -174,22 +162,23 @@ int64_t room_for_drafts(const RunPlan& plan, int64_t host_room) {
 }
 
 std::string describe_offload(const RunPlan& plan) {
-  std::string text = plan.offload == "none"        ? "which keeps weights and states"
-                     : plan.offload == "optimizer" ? "which keeps weights"
-                                                   : "to which weights stream";
-  const double fraction = parse_fraction(plan.device_state_fraction).value_or(0);
+  const Settings& settings = plan.settings;
+  std::string text = settings.offload == "none"        ? "which keeps weights and states"
+                     : settings.offload == "optimizer" ? "which keeps weights"
+                                                       : "to which weights stream";
+  const double fraction = parse_fraction(settings.device_state_fraction).value_or(0);
   if (fraction > 0)
     text += fmt::format(", and keeps {:.0f}% of the states", 100 * fraction);
-  text += fmt::format(" (offload {})", plan.offload);
-  if (plan.accumulate == "unit")
+  text += fmt::format(" (offload {})", settings.offload);
+  if (settings.accumulate == "unit")
     text += "; units take all passes at once (accumulate unit)";
-  else if (plan.grad_sums == "device")
+  else if (settings.grad_sums == "device")
     text += "; passes are added up there (grad_sums device)";
   if (plan.draft_bytes() > 0)
     text += fmt::format(
         "; updates begin in backward, with {} for their drafts "
         "(speculate {})",
-        short_bytes(plan.draft_bytes()), plan.speculate);
+        short_bytes(plan.draft_bytes()), settings.speculate);
   return text;
 }
 

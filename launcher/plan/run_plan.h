@@ -36,6 +36,8 @@ struct Wish {
 
 // What a run takes of memory, known before it takes any.
 struct RunPlan {
+  // What they left open is decided: see choose_offload(), choose_passes().
+  Settings settings;
   ModelShape shape;
   int64_t num_parameters = 0;
   int num_ranks = 1, ranks_on_node = 1;  // on the fullest node
@@ -51,10 +53,6 @@ struct RunPlan {
   ProgramBytes program = {};      // the starter's once a node
   bool on_gpu = false;            // else the host computes, whose all bytes are
   bool is_forward_alone = false;  // which has fewer activations than these
-  // What became of settings that left it open: see choose_offload(), choose_passes().
-  std::string offload = "all", device_state_fraction = "0";
-  std::string accumulate = "model", grad_sums = "host";
-  std::string speculate = "off", prefetch = "1";
   // Of each group of parameters, as settings word it, and of the others; none where there
   // are no groups.
   std::vector<std::pair<std::string, GroupShare>> groups;
@@ -64,9 +62,8 @@ struct RunPlan {
   // In the host's memory, and in a GPU's.
   int64_t engine_host_bytes() const;
   int64_t engine_gpu_bytes() const;
-  int64_t rank_bytes() const;     // all of one rank's, wherever
-  int64_t program_bytes() const;  // of a node
-  int64_t gpu_bytes() const;      // of that, in a GPU's memory
+  int64_t rank_bytes() const;  // all of one rank's, wherever
+  int64_t gpu_bytes() const;   // of that, in a GPU's memory
   int64_t node_bytes() const;  // in the host's memory, of all ranks of the fullest node
 };
 
@@ -80,11 +77,8 @@ constexpr int64_t kLossChunk = 1024;
 constexpr int64_t other_loss_chunk(int64_t chunk) { return chunk > 0 ? 0 : kLossChunk; }
 
 // Plan settings that fit together, for `model`, which has the wish's shape and may be
-// deferred: nothing is allocated. What they leave open is chosen (RunPlan::offload).
+// deferred: nothing is allocated. What they leave open is chosen (RunPlan::settings).
 RunPlan make_plan(const Wish& wish, const ModelFamily& family, Model& model);
-
-// The settings with what a plan made of those that leave it open.
-Settings as_planned(Settings settings, const RunPlan& plan);
 
 // What a GPU may keep: weights, and states, too.
 struct MayStay {

@@ -55,7 +55,7 @@ int64_t room_on_host(const Settings& settings, int64_t held) {
 void require_memory(Ranks& ranks, const World& world, const RunPlan& plan,
                     const Settings& settings, int64_t gpu_room,
                     const std::function<std::string()>& advice) {
-  const int64_t room = room_on_host(settings, plan.program_bytes());
+  const int64_t room = room_on_host(settings, plan.program.of_node(plan.ranks_on_node));
   const int64_t engine =
       (plan.engine_host_bytes() + (plan.on_gpu ? 0 : plan.key_values)) *
       plan.ranks_on_node;

@@ -8,7 +8,9 @@
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/reader.h"
+#include "checkpoint/safetensors.h"
 #include "engine/comm/agreement.h"
+#include "launcher/huggingface/adapter_folder.h"
 #include "launcher/huggingface/model_folder.h"
 #include "launcher/run/resume.h"
 #include "launcher/run/runner.h"
@@ -54,6 +56,20 @@ void require_same(Engine& engine, const FrozenSource& source, const std::string&
     throw Error(ExitCode::kCheckpoint,
                 kLacks + fqns[i] + " is not what the run was trained with", path, kCure);
   }
+}
+
+// In peft what is saved is no longer one tensor with what it was tied to.
+void require_tying(const ShardView& shard, const std::string& folder) {
+  if (shard.frozen || shard.aliases.empty() || is_of_adapter(shard.fqn)) return;
+  if (keeps_tying(folder)) return;
+  throw Error(
+      ExitCode::kUsage,
+      fmt::format("modules_to_save has {}, which is one tensor with {} here, and "
+                  "two in peft",
+                  shard.fqn, shard.aliases.front()),
+      folder + "/" + kAdapterConfig,
+      "an adapter with ensure_weight_tying; or the model with the adapter merged: "
+      "merge_and_unload() of peft");
 }
 
 }  // namespace
@@ -145,6 +161,15 @@ WeightsRead read_weights(Engine& engine, const WeightsPlace& place,
     return is_of_adapter(fqn) || frozen.has(fqn);
   });
   return read;
+}
+
+void read_adapter_weights(Engine& engine, const std::string& folder) {
+  SafetensorsNames names{.outer = kAdapterPrefix, .file = checkpoint::kAdapterFile};
+  for (const ShardView& shard : engine.shards()) {
+    require_tying(shard, folder);
+    if (shard.frozen) names.may_lack.push_back(shard.fqn);
+  }
+  load_safetensors(engine, folder, names);
 }
 
 }  // namespace zero::launcher

@@ -110,10 +110,7 @@ Resumed load(Engine& engine, const std::string& folder, const SavedRun& now,
 }  // namespace
 
 LoadOptions allowances_of(const Settings& settings) {
-  LoadOptions options;
-  options.allow_missing = settings.allow_missing;
-  options.allow_extra = settings.allow_extra;
-  return options;
+  return {.allow_missing = settings.allow_missing, .allow_extra = settings.allow_extra};
 }
 
 std::vector<std::string> differences_of(const SavedState& state) {

@@ -91,8 +91,7 @@ std::string job_id(const std::vector<std::string>& environment) {
 }
 
 RunFolder::RunFolder(const std::string& path, const std::string& job_id,
-                     checkpoint::TakeOver take_over, Ranks& ranks)
-    : path_(path) {
+                     checkpoint::TakeOver take_over, Ranks& ranks) {
   if (ranks.rank() == 0) {
     create_folder(path);
     lock_ = std::make_unique<Heartbeat>(path, job_id, take_over);

@@ -72,7 +72,6 @@ class RunFolder {
   void remove_stop_file() const;
 
  private:
-  std::string path_;
   std::unique_ptr<Heartbeat> lock_;  // rank 0 only
 };
 

@@ -18,10 +18,7 @@ namespace zero {
 namespace {
 
 launcher::Settings settings_of_log(const std::string& folder, const Engine& engine) {
-  launcher::Settings settings;
-  settings.out = folder;
-  settings.dtype = name_of(engine.options().dtype);
-  return settings;
+  return {.dtype = name_of(engine.options().dtype), .out = folder};
 }
 
 }  // namespace

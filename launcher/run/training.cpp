@@ -20,7 +20,6 @@
 #include "launcher/process/process.h"
 #include "launcher/process/stop.h"
 #include "launcher/process/world.h"
-#include "launcher/run/adapter_weights.h"
 #include "launcher/run/console.h"
 #include "launcher/run/dump_state.h"
 #include "launcher/run/memory_check.h"
@@ -95,9 +94,8 @@ void Training::build_engine() {
   ranks->barrier("adam threads");
   adam_threads_ = choose_adam_threads(static_cast<int>(settings_.adam_threads),
                                       plan_.engine_host_bytes());
-  settings_.accumulate = plan_.accumulate;  // is kept on resume
-  Options options =
-      engine_options(as_planned(settings_, plan_), batch_, shape_, *family_);
+  settings_.accumulate = plan_.settings.accumulate;  // is kept on resume
+  Options options = engine_options(plan_.settings, batch_, shape_, *family_);
   options.adam_threads = adam_threads_.threads;
   options.source = Source::kCheckpoint;  // what is loaded is not made before
   options.init_report = !settings_.init_report.empty();
@@ -161,26 +159,31 @@ void Training::report_first_values() {
   });
 }
 
-// Of --init-from, into a run that begins; its small files stay with the run.
+// Of --init-from, into a run that begins; its small files stay with the run. Of a
+// checkpoint its weights and buffers; the optimizer and the steps begin.
 void Training::read_weights() {
   if (!folder_of_weights_) {
     engine_->initialize();
     return engine_->masters_changed();
   }
   const std::string& path = folder_of_weights_->path;
-  if (folder_of_weights_->is_checkpoint) return read_checkpoint(path);
-  refuse_allowances(settings_, path);
-  const std::vector<std::string> dead =
-      launcher::read_weights(
-          *engine_, weights_at(path, folder_of_weights_->is_checkpoint), *family_, shape_)
-          .dead;
-  note_base(path, {});
+  const bool is_checkpoint = folder_of_weights_->is_checkpoint;
+  if (!is_checkpoint) refuse_allowances(settings_, path);
+  const WeightsRead read =
+      launcher::read_weights(*engine_, weights_at(path, is_checkpoint), *family_, shape_);
+  note_base(path, read.state.missing);
   read_adapters();
   if (!is_first_rank()) return;
   tell(fmt::format("weights of {}", path));
-  for (const std::string& name : first_few(dead))
+  for (const std::string& name : first_few(read.dead))
     tell(fmt::format("not read, as nobody needs it: {}", name));
-  keep_source(path);
+  for (const std::string& line : differences_of(read.state)) tell(line);
+  if (!is_checkpoint) return keep_source(path);
+  const std::string source = source_folder(checkpoint::split_path(path).folder);
+  if (!std::filesystem::is_directory(source)) return;
+  std::vector<std::string> names = checkpoint::Folder(source).names();
+  if (!settings_.tokenizer.empty()) std::erase_if(names, is_of_tokenizer);
+  copy_files(source, names, source_folder(settings_.out));
 }
 
 WeightsPlace Training::weights_at(const std::string& path, bool is_checkpoint) const {
@@ -219,24 +222,6 @@ void Training::read_adapters() {
   if (settings_.adapter.empty()) return;
   read_adapter_weights(*engine_, settings_.adapter);
   if (is_first_rank()) tell(fmt::format("adapters of {}", settings_.adapter));
-}
-
-// Its weights and buffers; the optimizer and the steps begin.
-void Training::read_checkpoint(const std::string& path) {
-  const SavedState state =
-      launcher::read_weights(
-          *engine_, weights_at(path, folder_of_weights_->is_checkpoint), *family_, shape_)
-          .state;
-  note_base(path, state.missing);
-  read_adapters();
-  if (!is_first_rank()) return;
-  tell(fmt::format("weights of {}", path));
-  for (const std::string& line : differences_of(state)) tell(line);
-  const std::string source = source_folder(checkpoint::split_path(path).folder);
-  if (!std::filesystem::is_directory(source)) return;
-  std::vector<std::string> names = checkpoint::Folder(source).names();
-  if (!settings_.tokenizer.empty()) std::erase_if(names, is_of_tokenizer);
-  copy_files(source, names, source_folder(settings_.out));
 }
 
 // All ranks the same, as many as the one with the fewest cores can run.

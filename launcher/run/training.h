@@ -149,7 +149,6 @@ class Training {
   void read_frozen_before(const FrozenSource& source, bool moved);
   void read_adapters();
   void report_first_values();
-  void read_checkpoint(const std::string& path);
 
   Settings settings_;  // constant once the engine is built
   const ModelFamilies& models_;

@@ -5,6 +5,7 @@
 
 #include "checkpoint/file.h"
 #include "engine/watch/activity.h"
+#include "launcher/data/sampler.h"
 #include "launcher/data/source.h"
 #include "launcher/data/token_source.h"
 #include "launcher/huggingface/adapter_folder.h"

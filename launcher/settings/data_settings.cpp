@@ -1,3 +1,4 @@
+#include "launcher/settings/lora_setting.h"
 #include "launcher/settings/rules.h"
 #include "launcher/settings/setting_groups.h"
 #include "launcher/settings/values.h"
@@ -25,10 +26,15 @@ Group model_settings() {
       comma_list(KEY(parts), "PART,...",
                  "those of the model alone: embed, layers=0:8 (0 to 7), norm, head; "
                  "training needs embed and head; empty: all that there are"),
-      adapters(KEY(lora),
-               "train low-rank adapters and nothing else: their rank, alpha, dropout, "
-               "the layers that have one (all-linear: each linear layer), and modules "
-               "that are trained, too"),
+      word(
+          KEY(lora),
+          {RawValue::Type::kString, "r=N,...",
+           "r=8,alpha=16,dropout=0.05,targets=q_proj+v_proj,rslora,modules-to-save=NAME, "
+           "or some of these",
+           "train low-rank adapters and nothing else: their rank, alpha, dropout, the "
+           "layers that have one (all-linear: each linear layer), and modules that are "
+           "trained, too"},
+          [](const std::string& word) { return word.empty() || parse_lora(word); }),
       text(KEY(adapter), "DIR",
            "adapters of peft, on top of init_from, or of a model that is used"),
       number(KEY(dropout), 1, "fraction of activations dropped in training"),
@@ -65,7 +71,10 @@ Group data_settings() {
            "them, or the end of text"),
       choice(KEY(special_in_content), {"error", "text"},
              "messages that spell special tokens of the tokenizer: refused, or text"),
-      date(KEY(chat_date), "that chat templates tell; by default the run's first day"),
+      word(KEY(chat_date),
+           {RawValue::Type::kString, "YYYY-MM-DD", "a date as 2026-11-26",
+            "that chat templates tell; by default the run's first day"},
+           [](const std::string& word) { return word.empty() || is_date(word); }),
       choice(KEY(too_long), {"error", "drop", "truncate"},
              "examples that are longer than a sample"),
       boolean(

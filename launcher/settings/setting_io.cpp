@@ -118,12 +118,6 @@ std::string variable_of(const Setting& setting) {
   return variable;
 }
 
-const Setting* find_setting(const std::string& key) {
-  const auto& table = setting_table();
-  const auto found = std::ranges::find(table, key, &Setting::key);
-  return found == table.end() ? nullptr : &*found;
-}
-
 const Setting* find_setting(const std::string& text, Spelling spelling) {
   const auto found = std::ranges::find(setting_table(), text, spelling);
   return found == setting_table().end() ? nullptr : &*found;

@@ -19,12 +19,6 @@ namespace {
 
 using Type = RawValue::Type;
 
-// How a setting is written: its type, placeholder, what is allowed, and its help.
-struct Description {
-  Type type;
-  std::string placeholder, allowed, help;
-};
-
 // A setting that is described, with how it is read and, by `show`, written.
 template <class T, class Assign, class Show = std::identity>
 Setting make(Named<T> named, Description about, Assign assign, Show show = {}) {
@@ -50,14 +44,6 @@ Setting of_word(Named<T> named, Description about, Parse parse, Show show = {}) 
     return value.has_value();
   };
   return make(named, about, assign, show);
-}
-
-// The same for a word that is kept as it is.
-template <class IsAllowed>
-Setting of_text(Named<std::string> named, Description about, IsAllowed is_allowed) {
-  return of_word(named, about, [=](const std::string& word) {
-    return is_allowed(word) ? std::optional(word) : std::nullopt;
-  });
 }
 
 // Of any number of words, all of which are allowed.
@@ -97,6 +83,13 @@ std::optional<StepRange> parse_step_range(const std::string& word) {
 
 }  // namespace
 
+Setting word(Named<std::string> named, Description about,
+             std::function<bool(const std::string&)> is_allowed) {
+  return of_word(named, about, [=](const std::string& word) {
+    return is_allowed(word) ? std::optional(word) : std::nullopt;
+  });
+}
+
 Setting integer(Named<int64_t> named, int64_t low, int64_t high, std::string help) {
   const bool is_bounded = high != std::numeric_limits<int64_t>::max();
   const std::string allowed = is_bounded
@@ -111,10 +104,7 @@ Setting integer(Named<int64_t> named, int64_t low, int64_t high, std::string hel
 
 Setting share(Named<double> named, std::string help) {
   return of_word(named, {Type::kNumber, "X", "a number from 0 to 1", help},
-                 [](const std::string& word) {
-                   const auto value = parse_number(word);
-                   return value && *value >= 0 && *value <= 1 ? value : std::nullopt;
-                 });
+                 parse_fraction);
 }
 
 Setting number(Named<double> named, double high, std::string help) {
@@ -205,19 +195,14 @@ bool is_text_without_nul(const std::string& word) {
 }
 
 Setting text(Named<std::string> named, std::string placeholder, std::string help) {
-  return of_text(named, {Type::kString, placeholder, "text in UTF-8", help},
-                 is_text_without_nul);
-}
-
-Setting date(Named<std::string> named, std::string help) {
-  return of_text(named, {Type::kString, "YYYY-MM-DD", "a date as 2026-11-26", help},
-                 [](const std::string& word) { return word.empty() || is_date(word); });
+  return word(named, {Type::kString, placeholder, "text in UTF-8", help},
+              is_text_without_nul);
 }
 
 Setting choice(Named<std::string> named, const Words& choices, std::string help) {
   const std::string placeholder = fmt::format("{}", fmt::join(choices, "|"));
-  return of_text(named, {Type::kString, placeholder, alternatives(choices), help},
-                 [=](const std::string& word) { return contains(choices, word); });
+  return word(named, {Type::kString, placeholder, alternatives(choices), help},
+              [=](const std::string& word) { return contains(choices, word); });
 }
 
 Setting choice(Named<std::string> named, const Words& choices, std::string help,
@@ -233,48 +218,6 @@ Setting gradient_type(Named<std::string> named, std::string help) {
   Setting setting = choice(named, {"fp32", "bf16"}, help);
   setting.allowed = kTypesOfGradients;
   return setting;
-}
-
-Setting recomputation(Named<std::string> named, std::string help) {
-  const std::string allowed = "unit, none or every:K with K from 1 to 1048576";
-  return of_text(named, {Type::kString, "unit|none|every:K", allowed, help},
-                 [](const std::string& word) { return !!parse_recompute(word); });
-}
-
-Setting fraction_or_auto(Named<std::string> named, std::string help) {
-  return of_text(
-      named, {Type::kWords, "F|auto", "a number from 0 to 1, or auto", help},
-      [](const std::string& word) { return word == "auto" || parse_fraction(word); });
-}
-
-Setting size_or_auto(Named<std::string> named, std::string help) {
-  return of_text(
-      named,
-      {Type::kWords, "auto|off|SIZE",
-       "auto, off, or an amount with its unit, such as 16GiB or 512MiB", help},
-      [](const std::string& word) { return word == "auto" || parse_size_or_off(word); });
-}
-
-Setting units_ahead(Named<std::string> named, std::string help) {
-  return of_text(named,
-                 {Type::kWords, "auto|N", "auto, or an integer from 0 to 64", help},
-                 [](const std::string& word) { return !!parse_prefetch(word); });
-}
-
-Setting ranks_of_group(Named<std::string> named, std::string help) {
-  return of_text(
-      named, {Type::kWords, "all|host|N", "all, host, or a number of ranks from 1", help},
-      [](const std::string& word) { return !!parse_shard_over(word); });
-}
-
-Setting adapters(Named<std::string> named, std::string help) {
-  return of_text(
-      named,
-      {Type::kString, "r=N,...",
-       "r=8,alpha=16,dropout=0.05,targets=q_proj+v_proj,rslora,modules-to-save=NAME, or "
-       "some of these",
-       help},
-      [](const std::string& word) { return word.empty() || parse_lora(word); });
 }
 
 Setting list(Named<Words> named, std::string placeholder, std::string help) {

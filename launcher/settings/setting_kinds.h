@@ -21,6 +21,12 @@ struct Named {
   std::function<void(Options&, const T&)> tell = {};
 };
 
+// How a setting is written: its type, placeholder, what is allowed, and its help.
+struct Description {
+  RawValue::Type type;
+  std::string placeholder, allowed, help;
+};
+
 // Settings of each kind of value, still without their group.
 
 // An integer in [low, high].
@@ -43,23 +49,15 @@ Setting interval(Named<SaveInterval> named, std::string help);
 // steps=FIRST:LAST, or an empty text.
 Setting step_range(Named<StepRange> named, std::string help);
 Setting text(Named<std::string> named, std::string placeholder, std::string help);
-// A day, or an empty text.
-Setting date(Named<std::string> named, std::string help);
+// A word that is kept as it is.
+Setting word(Named<std::string> named, Description about,
+             std::function<bool(const std::string&)> is_allowed);
 Setting choice(Named<std::string> named, const Words& choices, std::string help);
 // One whose words are an enumerator's, in their order; the engine is told its number.
 Setting choice(Named<std::string> named, const Words& choices, std::string help,
                std::string option, std::function<void(Options&, size_t)> tell);
 // Of gradients.
 Setting gradient_type(Named<std::string> named, std::string help);
-// "unit", "none" or "every:K".
-Setting recomputation(Named<std::string> named, std::string help);
-Setting fraction_or_auto(Named<std::string> named, std::string help);
-// An amount of memory, "auto" or "off".
-Setting size_or_auto(Named<std::string> named, std::string help);
-Setting units_ahead(Named<std::string> named, std::string help);
-Setting ranks_of_group(Named<std::string> named, std::string help);
-// As parse_lora() takes it, or an empty text.
-Setting adapters(Named<std::string> named, std::string help);
 Setting list(Named<Words> named, std::string placeholder, std::string help);
 // The same with commas between the words, as a flag too.
 Setting comma_list(Named<Words> named, std::string placeholder, std::string help);

@@ -196,20 +196,27 @@ Group sharding() {
       choice(KEY(units), {"layer", "sublayer"},
              "what is gathered together: a layer; its attention, then its feed-forward. "
              "No number changes, but for what dropout drops"),
-      ranks_of_group(
+      word(
           KEY(shard_over, AS(shard_ranks, parse_shard_over)),
-          "ranks that hold the weights together and gather them from each other: all; "
-          "those of a host, so that little travels between hosts; or so many "
-          "neighbours. Optimizer state is sharded over all in any case"),
+          {RawValue::Type::kWords, "all|host|N", "all, host, or a number of ranks from 1",
+           "ranks that hold the weights together and gather them from each other: all; "
+           "those of a host, so that little travels between hosts; or so many "
+           "neighbours. Optimizer state is sharded over all in any case"},
+          [](const std::string& word) { return !!parse_shard_over(word); }),
       boolean(KEY(reshard_after_forward, TO(reshard_after_forward)),
               "release weights between forward and backward"),
-      units_ahead(KEY(prefetch, AS(prefetch, parse_prefetch)),
-                  "units gathered ahead; auto: one, if memory suffices, else none"),
+      word(KEY(prefetch, AS(prefetch, parse_prefetch)),
+           {RawValue::Type::kWords, "auto|N", "auto, or an integer from 0 to 64",
+            "units gathered ahead; auto: one, if memory suffices, else none"},
+           [](const std::string& word) { return !!parse_prefetch(word); }),
       boolean(KEY(overlap_updates, TO(overlap_updates)),
               "update each unit while the next step's forward runs"),
-      recomputation(KEY(recompute, AS(recompute.every, parse_recompute)),
-                    "unit: activations are made again in backward; every:K: those of the "
-                    "first unit and each K-th after it; none: all are kept"),
+      word(KEY(recompute, AS(recompute.every, parse_recompute)),
+           {RawValue::Type::kString, "unit|none|every:K",
+            "unit, none or every:K with K from 1 to 1048576",
+            "unit: activations are made again in backward; every:K: those of the first "
+            "unit and each K-th after it; none: all are kept"},
+           [](const std::string& word) { return !!parse_recompute(word); }),
       boolean(KEY(offload_activations, TO(offload_activations)),
               "on a GPU: keep the inputs of recomputed units in host memory until their "
               "backward"),
@@ -228,15 +235,21 @@ Group sharding() {
              "or on the GPU, which then sends each gradient once; auto: on the GPU where "
              "they fit. No number changes",
              TO_BEHIND_AUTO(grad_sums)),
-      fraction_or_auto(
+      word(
           KEY(device_state_fraction, AS(device_state_fraction, parse_fraction)),
-          "of the parameters: the first units with so many have masters and states on "
-          "the GPU whatever offload says; auto: as many as fit"),
-      size_or_auto(
-          KEY(speculate, AS(speculate_bytes, parse_size_or_off)),
-          "host memory of a rank for updates that are made while backward is at other "
-          "units, and thrown away where the gradient is clipped; auto: what a machine "
-          "with a GPU has left. No number changes"),
+          {RawValue::Type::kWords, "F|auto", "a number from 0 to 1, or auto",
+           "of the parameters: the first units with so many have masters and states on "
+           "the GPU whatever offload says; auto: as many as fit"},
+          [](const std::string& word) { return word == "auto" || parse_fraction(word); }),
+      word(KEY(speculate, AS(speculate_bytes, parse_size_or_off)),
+           {RawValue::Type::kWords, "auto|off|SIZE",
+            "auto, off, or an amount with its unit, such as 16GiB or 512MiB",
+            "host memory of a rank for updates that are made while backward is at other "
+            "units, and thrown away where the gradient is clipped; auto: what a machine "
+            "with a GPU has left. No number changes"},
+           [](const std::string& word) {
+             return word == "auto" || parse_size_or_off(word);
+           }),
       choice(
           KEY(pin), {"all", "transfers"},
           "what of the shards in host memory is pinned for a GPU; transfers: only what "

@@ -63,7 +63,6 @@ struct Setting {
 
 // All settings in the order of the help page.
 const std::vector<Setting>& setting_table();
-const Setting* find_setting(const std::string& key);  // nullptr: there is none
 
 // How a setting is written.
 using Spelling = std::string (*)(const Setting&);
@@ -71,7 +70,7 @@ std::string key_of(const Setting& setting);       // seq_len
 std::string flag_of(const Setting& setting);      // --seq-len
 std::string variable_of(const Setting& setting);  // ZERO_SEQ_LEN
 // The setting that is written so; nullptr: there is none.
-const Setting* find_setting(const std::string& text, Spelling spelling);
+const Setting* find_setting(const std::string& text, Spelling spelling = key_of);
 
 // Check a value and store it. Returns what is wrong with it: nothing, or one problem.
 Problems assign(const Setting& setting, const RawValue& raw, Settings& settings);

@@ -24,39 +24,39 @@ struct StepRange {
 struct Settings {
   // --- model
   std::string model = "gpt2";
-  std::string preset;
-  std::string init_from;
+  std::string preset = {};
+  std::string init_from = {};
   int64_t layers = 0;
   int64_t dim = 0;
   int64_t heads = 0;
   int64_t kv_heads = 0;
   int64_t ffn_dim = 0;
   int64_t vocab = 0;
-  std::vector<std::string> model_config;
-  std::vector<std::string> parts;
-  std::string lora;
-  std::string adapter;
+  std::vector<std::string> model_config = {};
+  std::vector<std::string> parts = {};
+  std::string lora = {};
+  std::string adapter = {};
   double dropout = 0;
   bool sync_bn = false;
 
   // --- data
-  std::vector<std::string> data;
+  std::vector<std::string> data = {};
   bool bytes = false;
-  std::string tokenizer;
+  std::string tokenizer = {};
   std::string text_key = "text";
-  std::string separator;
-  std::string token_cache;
-  std::string python;
+  std::string separator = {};
+  std::string token_cache = {};
+  std::string python = {};
   std::string train_on = "assistant";
-  std::string end_of_turn;
+  std::string end_of_turn = {};
   std::string special_in_content = "error";
-  std::string chat_date;
+  std::string chat_date = {};
   std::string too_long = "error";
   bool pack = true;
   int64_t seq_len = 0;
   bool shuffle = true;
   bool augment = true;
-  std::vector<std::string> eval_data;
+  std::vector<std::string> eval_data = {};
   double eval_fraction = 0;
   int64_t eval_every = 0;
   int64_t eval_samples = 64;
@@ -81,12 +81,12 @@ struct Settings {
   double weight_decay = 0.1;
   std::string weight_decay_on = "matrices";
   double clip = 1;
-  std::vector<std::string> freeze, group, unfreeze_at;
+  std::vector<std::string> freeze = {}, group = {}, unfreeze_at = {};
   std::string unused = "zeros";
 
   // --- run
   int64_t ranks = 0;
-  std::string hosts;
+  std::string hosts = {};
   int64_t steps = 1000;  // 0: as many as epochs says
   int64_t epochs = 0;
   int64_t seed = 0;
@@ -111,7 +111,7 @@ struct Settings {
   std::string master = "fp32";
   std::string state_dtype = "fp32";
   std::string frozen_dtype = "auto";
-  std::vector<std::string> unit;
+  std::vector<std::string> unit = {};
   int64_t loss_scale_init = 1 << 16;
   int64_t loss_scale_window = 2000;
   int64_t loss_scale_min = 1;
@@ -132,7 +132,7 @@ struct Settings {
   int64_t wrap_min_numel = 0;
 
   // --- output
-  std::string out;
+  std::string out = {};
   SaveInterval save_every = {.steps = 0, .seconds = 600};
   std::string save = "async";
   std::string on_save_error = "stop";
@@ -142,20 +142,20 @@ struct Settings {
   int64_t keep_every = 0;
   bool keep_best = false;
   std::string resume = "auto";
-  std::vector<std::string> overrides;
-  std::vector<std::string> allow_missing;
-  std::vector<std::string> allow_extra;
+  std::vector<std::string> overrides = {};
+  std::vector<std::string> allow_missing = {};
+  std::vector<std::string> allow_extra = {};
   bool take_over = false;
   std::vector<std::string> metrics = {"jsonl"};
   int64_t log_every = 1;
-  StepRange trace;
-  std::string init_report;
-  std::string eval_choices;
+  StepRange trace = {};
+  std::string init_report = {};
+  std::string eval_choices = {};
   bool eval_per_token = false;
-  std::string sample;
+  std::string sample = {};
   int64_t sample_every = 0;
   int64_t sample_tokens = 200;
-  std::string sample_prompts;
+  std::string sample_prompts = {};
   bool sample_interactive = false;
   int64_t sample_count = 1;
   int64_t sample_batch = 16;
@@ -165,14 +165,14 @@ struct Settings {
   double sample_top_p = 1;
   double sample_min_p = 0;
   double sample_repetition_penalty = 1;
-  std::vector<std::string> sample_stop;
+  std::vector<std::string> sample_stop = {};
   bool sample_ignore_eos = false;
   bool sample_log_probs = false;
 
   // --- tests
-  std::string dump_state;
-  std::string trace_comm;
-  std::vector<std::string> delay;
+  std::string dump_state = {};
+  std::string trace_comm = {};
+  std::vector<std::string> delay = {};
   int64_t chaos = 0;
 
   bool operator==(const Settings&) const = default;

@@ -4,8 +4,6 @@
 #include <exception>
 #include <vector>
 
-#include "offload/thread_pool.h"
-
 namespace zero::data {
 
 int64_t mixed_place(int64_t place, int64_t num_images) {
@@ -53,6 +51,13 @@ void ImageSampler::read_rows(std::span<const int64_t> global_indices, float* pix
   });
   for (const std::exception_ptr& error : errors)
     if (error) std::rethrow_exception(error);
+}
+
+Batch ImageSampler::empty_batch(int64_t rows) const {
+  Batch batch{.rows = rows, .seq_len = 1, .image_size = options_.augmentation.size};
+  batch.targets.assign(rows, -1);
+  batch.pixels.assign(rows * num_pixels(), 0);
+  return batch;
 }
 
 }  // namespace zero::data

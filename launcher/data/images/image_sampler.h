@@ -5,10 +5,7 @@
 #include "launcher/data/images/image_source.h"
 #include "launcher/data/images/image_view.h"
 #include "launcher/data/sampler.h"
-
-namespace zero {
-class ThreadPool;
-}
+#include "offload/thread_pool.h"
 
 namespace zero::data {
 
@@ -28,12 +25,12 @@ int64_t mixed_place(int64_t place, int64_t num_images);
 
 // Address views of images by a global index that counts on through all epochs, as Sampler
 // does. The index decides image and view; neither ranks, threads nor time do.
-class ImageSampler {
+class ImageSampler : public Samples {
  public:
   // `source` must outlive the sampler.
   ImageSampler(const ImageSource& source, const ImageSamplerOptions& options);
 
-  int64_t num_samples() const { return num_samples_; }  // per epoch
+  int64_t num_samples() const override { return num_samples_; }
   int64_t epoch(int64_t global_index) const { return global_index / num_samples_; }
   int64_t num_pixels() const;                        // of a view: 3 * size * size
   int64_t image_number(int64_t global_index) const;  // in the source
@@ -47,10 +44,16 @@ class ImageSampler {
   void read_rows(std::span<const int64_t> global_indices, float* pixels, int64_t* labels,
                  ThreadPool& threads) const;
 
+  Batch empty_batch(int64_t rows) const override;
+  void read(std::span<const int64_t> indices, Batch& batch) const override {
+    read_rows(indices, batch.pixels.data(), batch.targets.data(), threads_);
+  }
+
  private:
   const ImageSource& source_;
   ImageSamplerOptions options_;
   int64_t num_samples_;
+  mutable ThreadPool threads_;  // may be used by several threads at once
 };
 
 }  // namespace zero::data

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "launcher/data/images/cifar_file.h"
 #include "launcher/data/images/image_folder.h"
+#include "launcher/data/images/image_sampler.h"
 #include "launcher/data/images/npy_images.h"
 #include "launcher/data/listed_files.h"
 
@@ -159,6 +160,18 @@ uint64_t ImageSource::content_hash(const OnRead& on_read) const {
   uint64_t hash = 0;
   for (const auto& part : parts_) hash = part->content_hash(hash, on_read);
   return hash;
+}
+
+std::unique_ptr<Samples> ImageSource::samples(const SampleShape& shape,
+                                              const SampleOrder& order) const {
+  ImageSamplerOptions options;
+  options.augmentation.size = shape.image_size;
+  options.augmentation.crop = shape.is_augmented ? Crop::kRandom : Crop::kCentre;
+  options.augmentation.flip = shape.is_augmented;
+  options.shuffle = order.shuffle;
+  options.seed = order.seed;
+  options.range = order.range;
+  return std::make_unique<ImageSampler>(*this, options);
 }
 
 }  // namespace zero::data

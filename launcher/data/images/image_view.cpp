@@ -9,6 +9,7 @@
 namespace zero::data {
 namespace {
 
+constexpr double kLeastScale = 0.08;                           // of the area
 constexpr double kLeastRatio = 3.0 / 4, kMostRatio = 4.0 / 3;  // width over height
 constexpr uint64_t kNumTries = 10;
 
@@ -45,10 +46,9 @@ constexpr double kLogOfMost = 0.28768207245178090;
 int64_t rounded(double value) { return static_cast<int64_t>(std::nearbyint(value)); }
 
 // One try at a part of the image.
-std::optional<Box> try_box(int64_t height, int64_t width, double min_scale,
-                           const Words& words) {
+std::optional<Box> try_box(int64_t height, int64_t width, const Words& words) {
   const double area =
-      static_cast<double>(height * width) * uniform(words[0], min_scale, 1);
+      static_cast<double>(height * width) * uniform(words[0], kLeastScale, 1);
   const double ratio = exp_near_zero(uniform(words[1], -kLogOfMost, kLogOfMost));
   const int64_t box_width = rounded(std::sqrt(area * ratio));
   const int64_t box_height = rounded(std::sqrt(area / ratio));
@@ -70,10 +70,9 @@ Box central_box(int64_t height, int64_t width) {
   return box;
 }
 
-Box random_box(int64_t height, int64_t width, double min_scale, const ViewKey& key) {
+Box random_box(int64_t height, int64_t width, const ViewKey& key) {
   for (uint64_t attempt = 0; attempt < kNumTries; ++attempt)
-    if (const auto box = try_box(height, width, min_scale, draw_words(key, attempt)))
-      return *box;
+    if (const auto box = try_box(height, width, draw_words(key, attempt))) return *box;
   return central_box(height, width);
 }
 
@@ -96,12 +95,13 @@ View centre_view(int64_t height, int64_t width, int64_t size) {
   return view;
 }
 
-View padded_view(int64_t height, int64_t width, int64_t size, const ViewKey& key) {
-  View view = resized_view(height, width, size);
+// Of an image that has the size.
+View padded_view(int64_t size, const ViewKey& key) {
+  View view = resized_view(size, size, size);
   const Words words = draw_words(key, kPlace);
   const int64_t padding = std::min(kPadding, size - 1);  // so that some of it is seen
-  view.top = below(words[0], view.height + 2 * padding - size + 1) - padding;
-  view.left = below(words[1], view.width + 2 * padding - size + 1) - padding;
+  view.top = below(words[0], 2 * padding + 1) - padding;
+  view.left = below(words[1], 2 * padding + 1) - padding;
   return view;
 }
 
@@ -109,13 +109,8 @@ View cropped_view(int64_t height, int64_t width, const Augmentation& augmentatio
                   const ViewKey& key) {
   const int64_t size = augmentation.size;
   if (augmentation.crop == Crop::kCentre) return centre_view(height, width, size);
-  const bool has_size = height == size && width == size;
-  if (augmentation.crop == Crop::kPadded ||
-      (augmentation.crop == Crop::kRandom && has_size))
-    return padded_view(height, width, size, key);
-  return {.box = random_box(height, width, augmentation.min_scale, key),
-          .height = size,
-          .width = size};
+  if (height == size && width == size) return padded_view(size, key);
+  return {.box = random_box(height, width, key), .height = size, .width = size};
 }
 
 // The part of the resized image that is seen.

@@ -8,12 +8,10 @@ namespace zero::data {
 
 // How a square is cut out of an image.
 enum class Crop {
-  kCentre,   // for evaluations: the shorter side becomes size * 256/224, then the centre;
-             // an image of the size itself stays as it is
-  kResized,  // any part of the image that is a rectangle near to a square, resized
-  kRandom,   // kPadded for images that have the size, else kResized
-  kPadded    // for images that have the size: kPadding black pixels around, then any
-             // square; of others the shorter side becomes the size first
+  kCentre,  // for evaluations: the shorter side becomes size * 256/224, then the centre;
+            // an image of the size itself stays as it is
+  kRandom   // any part of the image that is a rectangle near to a square, resized; of
+            // images that have the size any square, with kPadding black pixels around
 };
 
 inline constexpr int64_t kPadding = 4;
@@ -22,8 +20,7 @@ inline constexpr int64_t kPadding = 4;
 struct Augmentation {
   int64_t size = 224;  // of a side, in pixels
   Crop crop = Crop::kCentre;
-  bool flip = false;        // left and right, every other time
-  double min_scale = 0.08;  // kResized: the least part of the image's area, up to all
+  bool flip = false;  // left and right, every other time
   std::array<float, 3> mean = {0.485f, 0.456f, 0.406f};  // of red, green, blue in [0, 1]
   std::array<float, 3> std = {0.229f, 0.224f, 0.225f};   // ImageNet's
 };
@@ -47,9 +44,9 @@ struct ViewKey {
 };
 
 // The view of an image of height x width pixels; random unless the crop is kCentre
-// without a flip. kResized chooses as RandomResizedCrop of torchvision does: ten tries at
-// an area and a ratio of sides between 3/4 and 4/3, then as much of the centre as such
-// ratios allow.
+// without a flip. A part is chosen as RandomResizedCrop of torchvision does: ten tries at
+// 8 to 100% of the area and a ratio of sides between 3/4 and 4/3, then as much of the
+// centre as such ratios allow.
 View view_of(int64_t height, int64_t width, const Augmentation& augmentation,
              const ViewKey& key);
 

@@ -11,26 +11,18 @@ namespace zero::data {
 // attempt. The reader of a picture owns one; it stays where it is.
 class WayBack {
  public:
-  // Run `step`, and return false where fail() ended it. Nothing that `step` or what it
+  // Run `step`; throws DataError where fail() ended it. Nothing that `step` or what it
   // calls keeps on the stack may need a destructor.
   template <typename Step>
-  bool attempt(Step step) {
-    if (setjmp(attempt_) != 0) return false;
-    step();
-    return true;
+  void attempt_or_throw(const std::string& where, Step step) {
+    if (setjmp(attempt_) == 0) return step();
+    throw DataError(std::string("the image is damaged: ") + message_, where,
+                    "copy or write the image again, or leave it out");
   }
 
   [[noreturn]] void fail(const char* message) {
     std::snprintf(message_, sizeof(message_), "%s", message);
     std::longjmp(attempt_, 1);
-  }
-
-  // As attempt(), but throws DataError in place of false.
-  template <typename Step>
-  void attempt_or_throw(const std::string& where, Step step) {
-    if (attempt(step)) return;
-    throw DataError(std::string("the image is damaged: ") + message_, where,
-                    "copy or write the image again, or leave it out");
   }
 
  private:

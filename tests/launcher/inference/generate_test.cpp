@@ -43,35 +43,34 @@ std::vector<float> counting(const TokenRow& text) {
 }
 std::vector<float> flat(const TokenRow&) { return std::vector<float>(256, 0); }
 
-GenerateOptions greedy(int64_t num_tokens, int64_t context = 100) {
-  return {.num_tokens = num_tokens, .sampling = {.temperature = 0}, .context = context};
+constexpr int64_t kContext = 100;
+
+Settings greedy(int64_t num_tokens) {
+  return {.sample_tokens = num_tokens, .sample_temperature = 0};
 }
-GenerateOptions random(uint64_t seed, int64_t num_tokens = 20) {
-  return {.num_tokens = num_tokens,
-          .sampling = {.temperature = 1},
-          .seed = seed,
-          .context = 100};
+Settings random(int64_t seed) {
+  return {.seed = seed, .sample_tokens = 20, .sample_temperature = 1};
 }
 
 std::vector<TextEnd> made_by(Reader reader, const std::vector<TextBegin>& begins,
-                             const GenerateOptions& options) {
-  return generate(begins, options, reader);
+                             const Settings& settings, int64_t context = kContext) {
+  return generate(begins, settings, context, reader);
 }
 
 TEST(Generate, ReadsEveryTokenOnce) {
   Reader reader(counting);
-  const auto ends = generate({{{7, 8}}}, greedy(4), reader);
+  const auto ends = generate({{{7, 8}}}, greedy(4), kContext, reader);
   EXPECT_THAT(ends[0].tokens, ElementsAre(9, 0, 1, 2));
   EXPECT_EQ(ends[0].finish, Finish::kTokens);
   EXPECT_THAT(reader.num_read, ElementsAre(2, 1, 1, 1));
 }
 
 TEST(Generate, AFullContextEndsIt) {
-  const auto ends = made_by(Reader(counting), {{{7, 8}}}, greedy(9, 4));
+  const auto ends = made_by(Reader(counting), {{{7, 8}}}, greedy(9), 4);
   EXPECT_THAT(ends[0].tokens, ElementsAre(9, 0));
   EXPECT_EQ(ends[0].finish, Finish::kContext);
   EXPECT_EQ(to_text(ends[0].finish), "length");
-  EXPECT_THROW(made_by(Reader(counting), {{{7, 8}}}, greedy(9, 2)), Error);
+  EXPECT_THROW(made_by(Reader(counting), {{{7, 8}}}, greedy(9), 2), Error);
 }
 
 TEST(Generate, EndsBeforeATokenThatEndsIt) {
@@ -81,8 +80,8 @@ TEST(Generate, EndsBeforeATokenThatEndsIt) {
     told.push_back(token);
     return false;
   };
-  const auto ends =
-      generate({{{7, 8}, 0, 0, {5, 2}}}, greedy(9), reader, kNeverStopped, tell);
+  const auto ends = generate({{{7, 8}, 0, 0, {5, 2}}}, greedy(9), kContext, reader,
+                             kNeverStopped, tell);
   EXPECT_THAT(ends[0].tokens, ElementsAre(9, 0, 1));
   EXPECT_EQ(ends[0].finish, Finish::kEnd);
   EXPECT_THAT(told, ElementsAre(9, 0, 1));
@@ -90,20 +89,22 @@ TEST(Generate, EndsBeforeATokenThatEndsIt) {
 
 TEST(Generate, EndsWhereWhoIsToldSaysSo) {
   Reader reader(counting);
-  const auto ends = generate({{{7}}}, greedy(9), reader, kNeverStopped,
+  const auto ends = generate({{{7}}}, greedy(9), kContext, reader, kNeverStopped,
                              [](int64_t, int64_t token) { return token == 0; });
   EXPECT_THAT(ends[0].tokens, ElementsAre(8, 9, 0));
   EXPECT_EQ(ends[0].finish, Finish::kStop);
 }
 
 TEST(Generate, LogProbabilitiesAreThoseOfTheLogits) {
-  GenerateOptions options = greedy(2);
-  options.sampling = {.repetition_penalty = 3, .temperature = 9, .top_k = 1};
-  options.tells_log_probs = true;
+  const Settings settings{.sample_tokens = 2,
+                          .sample_temperature = 9,
+                          .sample_top_k = 1,
+                          .sample_repetition_penalty = 3,
+                          .sample_log_probs = true};
   const auto logits = [](const TokenRow& text) {
     return std::vector<float>{text.size() == 1 ? 3.f : 0.f, 1, 0};
   };
-  const auto end = made_by(Reader(logits), {{{2}}}, options)[0];
+  const auto end = made_by(Reader(logits), {{{2}}}, settings)[0];
   EXPECT_THAT(end.tokens, ElementsAre(0, 1)) << "the penalty decides";
   const double e = std::exp(1);
   EXPECT_NEAR(end.log_probs[0], 3 - std::log(e * e * e + e + 1), 1e-12);
@@ -114,8 +115,8 @@ TEST(Generate, LogProbabilitiesAreThoseOfTheLogits) {
 TEST(Generate, RowsEndEachByItself) {
   const TokenRow end = {3};
   Reader reader(counting);
-  const auto ends =
-      generate({{{1}, 0, 0, end}, {{7, 8, 9}, 0, 0, end}, {{5}}}, greedy(6), reader);
+  const auto ends = generate({{{1}, 0, 0, end}, {{7, 8, 9}, 0, 0, end}, {{5}}}, greedy(6),
+                             kContext, reader);
   EXPECT_THAT(ends[0].tokens, ElementsAre(2));
   EXPECT_THAT(ends[1].tokens, ElementsAre(0, 1, 2));
   EXPECT_THAT(ends[2].tokens, ElementsAre(6, 7, 8, 9, 0, 1));
@@ -125,7 +126,7 @@ TEST(Generate, RowsEndEachByItself) {
 TEST(Generate, MayBeStoppedBeforeEachToken) {
   int num_asked = 0;
   Reader reader(counting);
-  const auto ends = generate({{{0}, 0, 0, {7}}, {{7}, 1}}, greedy(9), reader,
+  const auto ends = generate({{{0}, 0, 0, {7}}, {{7}, 1}}, greedy(9), kContext, reader,
                              [&] { return ++num_asked == 8; });
   EXPECT_EQ(ends[0].finish, Finish::kEnd);
   EXPECT_EQ(ends[1].finish, Finish::kBroken);
@@ -204,7 +205,7 @@ TEST(Generate, WhatFollowsATextIsWrittenAsItsRest) {
 }
 
 TEST(Generate, SeedPromptSampleAndPlaceDecide) {
-  const auto drawn = [](uint64_t seed, uint32_t prompt, uint32_t sample) {
+  const auto drawn = [](int64_t seed, uint32_t prompt, uint32_t sample) {
     return made_by(Reader(flat), {{{0}, prompt, sample}}, random(seed))[0].tokens;
   };
   EXPECT_EQ(drawn(1, 0, 0), drawn(1, 0, 0));

@@ -84,10 +84,10 @@ TEST(OffloadChoice, ForPeople) {
   const auto described = [](const char* offload, const char* fraction,
                             const char* accumulate = "model", const char* sums = "host") {
     RunPlan plan;
-    plan.offload = offload;
-    plan.device_state_fraction = fraction;
-    plan.accumulate = accumulate;
-    plan.grad_sums = sums;
+    plan.settings.offload = offload;
+    plan.settings.device_state_fraction = fraction;
+    plan.settings.accumulate = accumulate;
+    plan.settings.grad_sums = sums;
     return describe_offload(plan);
   };
   EXPECT_EQ(described("none", "0"), "which keeps weights and states (offload none)");
@@ -98,7 +98,8 @@ TEST(OffloadChoice, ForPeople) {
             "to which weights stream (offload all); units take all passes at once "
             "(accumulate unit)");
   RunPlan drafting;
-  drafting.speculate = "3MiB";
+  drafting.settings.offload = "all";
+  drafting.settings.speculate = "3MiB";
   drafting.engine = {{"masters", "host", 1 << 20}, {"drafts", "host", 3 << 20}};
   EXPECT_EQ(describe_offload(drafting),
             "to which weights stream (offload all); updates begin in backward, with 3.0 "

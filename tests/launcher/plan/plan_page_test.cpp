@@ -16,6 +16,7 @@ PlanAnswer answer(int64_t room) {
   PlanAnswer answer;
   answer.wish.room = room;
   answer.wish.settings.ranks = 2;
+  answer.plan.settings.offload = "all";
   answer.plan.shape.keys.layers = "n_layer";
   answer.plan.shape.config = {{"n_layer", 12}};
   answer.plan.num_parameters = 124439808;

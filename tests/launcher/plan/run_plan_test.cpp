@@ -34,7 +34,7 @@ TEST(RunPlan, SumsOverOwnersAndRanks) {
   EXPECT_EQ(plan.rank_bytes(), 123);
   plan.program.starter = 4;  // one on each node
   EXPECT_EQ(plan.rank_bytes(), 123);
-  EXPECT_EQ(plan.program_bytes(), 2 * 3 + 4);
+  EXPECT_EQ(plan.program.of_node(2), 2 * 3 + 4);
   EXPECT_EQ(plan.node_bytes(), 2 * 123 + 4);
 }
 

@@ -28,7 +28,7 @@ class ImageSamplerTest : public ImageFiles {
     return found;
   }
 
-  static constexpr Augmentation kTrained{.size = 8, .crop = Crop::kResized, .flip = true};
+  static constexpr Augmentation kTrained{.size = 8, .crop = Crop::kRandom, .flip = true};
 
   struct Rows {
     std::vector<float> pixels;

@@ -154,7 +154,7 @@ TEST_F(ImageViewTest, PaddingIsBlack) {
 }
 
 TEST_F(ImageViewTest, PaddedCropsUseEveryPlace) {
-  const Augmentation padded{.size = 32, .crop = Crop::kPadded};
+  const Augmentation padded{.size = 32, .crop = Crop::kRandom};
   std::map<int64_t, int> tops, lefts;
   for (int64_t i = 0; i < 1000; ++i) {
     const View seen = view(32, 32, padded, i);
@@ -167,12 +167,10 @@ TEST_F(ImageViewTest, PaddedCropsUseEveryPlace) {
     EXPECT_EQ(found.begin()->first, -4);
     EXPECT_EQ(found.rbegin()->first, 4);
   }
-  EXPECT_EQ(view(64, 48, padded).height, 42);
-  EXPECT_EQ(view(64, 48, padded).width, 32);
 }
 
 TEST_F(ImageViewTest, RandomCropsLieInside) {
-  const Augmentation random{.size = 24, .crop = Crop::kResized};
+  const Augmentation random{.size = 24, .crop = Crop::kRandom};
   double least = 1, most = 0, mean = 0;
   bool is_at_bottom = false, is_at_right = false;
   for (int64_t i = 0; i < 1000; ++i) {
@@ -195,14 +193,14 @@ TEST_F(ImageViewTest, RandomCropsLieInside) {
 }
 
 TEST_F(ImageViewTest, WhereNoTryFitsTheCentreIsTaken) {
-  const Augmentation all{.size = 24, .crop = Crop::kResized, .min_scale = 0.9};
-  EXPECT_EQ(view(10, 100, all).box, (Box{0, 43, 10, 13}));
-  EXPECT_EQ(view(90, 9, all).box, (Box{39, 0, 12, 9}));
+  const Augmentation all{.size = 24, .crop = Crop::kRandom};
+  EXPECT_EQ(view(10, 1000, all).box, (Box{0, 493, 10, 13}));
+  EXPECT_EQ(view(900, 9, all).box, (Box{444, 0, 12, 9}));
   EXPECT_EQ(view(1, 1, all).box, (Box{0, 0, 1, 1}));
 }
 
 TEST_F(ImageViewTest, SeedEpochAndImageChooseTheView) {
-  const Augmentation random{.size = 24, .crop = Crop::kResized, .flip = true};
+  const Augmentation random{.size = 24, .crop = Crop::kRandom, .flip = true};
   const auto box = [&](uint64_t seed, int64_t epoch, int64_t image) {
     return view_of(600, 800, random, {seed, epoch, image}).box;
   };
@@ -215,13 +213,13 @@ TEST_F(ImageViewTest, SeedEpochAndImageChooseTheView) {
 
 // Runs go on from checkpoints: a change here changes what they see.
 TEST_F(ImageViewTest, ViewsAreWhatTheyWere) {
-  const Augmentation random{.size = 24, .crop = Crop::kResized, .flip = true};
+  const Augmentation random{.size = 24, .crop = Crop::kRandom, .flip = true};
   const View seen = view_of(600, 800, random, {1, 2, 3});
   EXPECT_EQ(seen.box, (Box{31, 179, 460, 569}));
 }
 
 TEST_F(ImageViewTest, TinyAndLongImagesHaveViews) {
-  for (const Crop crop : {Crop::kCentre, Crop::kResized, Crop::kPadded})
+  for (const Crop crop : {Crop::kCentre, Crop::kRandom})
     for (const int64_t size : {1, 3, 32})
       for (const auto& [height, width] :
            {std::pair{1, 1}, {1, 3000}, {2000, 1}, {5, 4}}) {
