@@ -29,9 +29,8 @@ struct GeluFunction : torch::autograd::Function<GeluFunction> {
 at::Tensor gelu_tanh(const at::Tensor& x) {
   if (!passes_take({x})) return eager::gelu_tanh(x);
   const at::Tensor elements = end_to_end(x);
-  return torch::GradMode::is_enabled() && x.requires_grad()
-             ? GeluFunction::apply(elements)
-             : run_elements<Gelu>({elements})[0];
+  return torch::autograd::compute_requires_grad(x) ? GeluFunction::apply(elements)
+                                                   : run_elements<Gelu>({elements})[0];
 }
 
 }  // namespace zero

@@ -33,10 +33,9 @@ at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up) {
     return eager::swiglu(gate, up);
   at::Tensor gates = end_to_end(gate), ups = end_to_end(up);
   if (gates.strides() != ups.strides()) gates = gate.contiguous(), ups = up.contiguous();
-  const bool needs_grad =
-      torch::GradMode::is_enabled() && (gate.requires_grad() || up.requires_grad());
-  return needs_grad ? SwiGluFunction::apply(gates, ups)
-                    : run_elements<SwiGlu>({gates, ups})[0];
+  return torch::autograd::compute_requires_grad(gate, up)
+             ? SwiGluFunction::apply(gates, ups)
+             : run_elements<SwiGlu>({gates, ups})[0];
 }
 
 }  // namespace zero
