@@ -1,5 +1,3 @@
-#include "checkpoint/h5_chunks.h"
-
 #include <zlib.h>
 
 #include <array>
@@ -8,6 +6,7 @@
 
 #include "base/text.h"
 #include "checkpoint/error.h"
+#include "checkpoint/h5_listing.h"
 
 namespace zero::checkpoint {
 namespace {

@@ -13,7 +13,6 @@
 
 #include "base/text.h"
 #include "checkpoint/error.h"
-#include "checkpoint/h5_chunks.h"
 #include "checkpoint/h5_listing.h"
 
 namespace zero::checkpoint {

@@ -149,13 +149,7 @@ void EngineResources::rest_parts() {
 
 // Nothing may write into memory that goes away then.
 void EngineResources::wait_for_streams() noexcept {
-  for (Stream* stream : {comm_stream.get(), &reduce_stream()}) {
-    try {
-      stream->synchronize();
-    } catch (const std::exception&) {
-      // whoever waited for this work has been told already
-    }
-  }
+  drain(*comm_stream), drain(reduce_stream());
 }
 
 UnitMemory EngineResources::memory_of_units() {

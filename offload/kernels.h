@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <span>
-#include <variant>
 #include <vector>
 
 #include "offload/random.h"
@@ -26,25 +25,6 @@ struct Kernels {
   // fill_random()
   void (*fill)(const Draw& draw, uint64_t key, int64_t begin, std::span<float> values);
 };
-
-// Those of an instruction set whose loops are members of `Set`, templates by rule or
-// draw.
-template <class Set>
-Kernels kernels_of(const char* isa) {
-  return {.isa = isa,
-          .update =
-              [](const UpdatePiece& piece, const UpdateRule& rule) {
-                std::visit([&](const auto& each) { Set::update(piece, each); }, rule);
-              },
-          .sweep = Set::sweep,
-          .leaf_squares = Set::leaf_squares,
-          .to_fp16 = Set::to_fp16,
-          .fill =
-              [](const Draw& draw, uint64_t key, int64_t begin, std::span<float> values) {
-                std::visit([&](const auto& each) { Set::fill(each, key, begin, values); },
-                           draw);
-              }};
-}
 
 // For the instructions that every CPU of this kind has.
 Kernels baseline_kernels();

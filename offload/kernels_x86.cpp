@@ -3,11 +3,7 @@
 #include <limits>
 
 #include "base/dtype.h"
-#include "offload/kernels.h"
-#include "offload/leaf_loop.h"
-#include "offload/random_loop.h"
-#include "offload/sweep_loop.h"
-#include "offload/update_loop.h"
+#include "offload/kernels_of.h"
 #include "offload/x86.h"
 
 namespace zero {
@@ -78,44 +74,19 @@ struct Products {
 
 struct Avx2 {
   static constexpr auto to_fp16 = to_fp16_f16c;
-  template <class Rule>
-  [[gnu::target("avx2")]] static void update(const UpdatePiece& piece, const Rule& rule) {
-    update_piece(piece, rule, to_fp16);
-  }
-  [[gnu::target("avx2")]] static void sweep(const UpdatePiece& piece, uint32_t no_bits) {
-    sweep_piece(piece, no_bits);
-  }
-  [[gnu::target("avx2")]] static void leaf_squares(const float* values,
-                                                   int64_t num_leaves, double* sums) {
-    zero::leaf_squares(values, num_leaves, sums);
-  }
-  template <class Kind>
-  [[gnu::target("avx2")]] static void fill(const Kind& draw, uint64_t key, int64_t begin,
-                                           std::span<float> values) {
-    fill_loop(draw, key, begin, values, random_words_avx2);
+  static constexpr auto words = random_words_avx2;
+  template <class Loop>
+  [[gnu::target("avx2")]] static void run(const Loop& loop) {
+    loop();
   }
 };
 
 struct Avx512 {
   static constexpr auto to_fp16 = to_fp16_f16c;
-  template <class Rule>
-  [[gnu::target(ZERO_AVX512)]] static void update(const UpdatePiece& piece,
-                                                  const Rule& rule) {
-    update_piece(piece, rule, to_fp16);
-  }
-  [[gnu::target(ZERO_AVX512)]] static void sweep(const UpdatePiece& piece,
-                                                 uint32_t no_bits) {
-    sweep_piece(piece, no_bits);
-  }
-  [[gnu::target(ZERO_AVX512)]] static void leaf_squares(const float* values,
-                                                        int64_t num_leaves,
-                                                        double* sums) {
-    zero::leaf_squares(values, num_leaves, sums);
-  }
-  template <class Kind>
-  [[gnu::target(ZERO_AVX512)]] static void fill(const Kind& draw, uint64_t key,
-                                                int64_t begin, std::span<float> values) {
-    fill_loop(draw, key, begin, values, random_words_avx2);
+  static constexpr auto words = random_words_avx2;
+  template <class Loop>
+  [[gnu::target(ZERO_AVX512)]] static void run(const Loop& loop) {
+    loop();
   }
 };
 

@@ -19,7 +19,7 @@ namespace zero {
 namespace {
 
 bool has_old_values(const UpdatePiece& piece) {
-  return piece.old_master || piece.old_master_low;
+  return piece.old.master || piece.old.master_low;
 }
 
 }  // namespace
@@ -40,14 +40,14 @@ void check_piece(const UpdatePiece& piece, int num_states) {
   for (int i = 0; i < num_states; ++i) {
     if (!piece.state[i] == !piece.state_bf16[i] || !piece.state[i] != !piece.state[0])
       throw std::invalid_argument("update: give state or state_bf16, all of one kind");
-    if (has_old && (!piece.old_state[i] != !piece.state[i] ||
-                    !piece.old_state_bf16[i] != !piece.state_bf16[i]))
+    if (has_old && (!piece.old.state[i] != !piece.state[i] ||
+                    !piece.old.state_bf16[i] != !piece.state_bf16[i]))
       throw std::invalid_argument("update: old masters without the states' old values");
   }
   if (has_old &&
-      (!piece.old_master_low != !piece.master_low || !piece.old_master != !piece.master))
+      (!piece.old.master_low != !piece.master_low || !piece.old.master != !piece.master))
     throw std::invalid_argument("update: old masters are stored in another way");
-  if (!piece.old_master_low != !piece.old_high)
+  if (!piece.old.master_low != !piece.old_high)
     throw std::invalid_argument("update: old_master_low and old_high belong together");
 }
 
@@ -57,17 +57,18 @@ int num_states_of(const UpdateRule& rule) {
   return std::visit([](const auto& each) { return each.kNumStates; }, rule);
 }
 
-// visit(array) of each array of a piece, null ones too.
+// visit(array) of each array, null ones too.
+template <class Values, class Visit>
+void each_updated(Values& values, const Visit& visit) {
+  visit(values.master), visit(values.master_low);
+  for (int i = 0; i < kMaxStates; ++i)
+    visit(values.state[i]), visit(values.state_bf16[i]);
+}
 template <class Piece, class Visit>
 void each_array(Piece& piece, const Visit& visit) {
   visit(piece.grad), visit(piece.grad_bf16);
-  visit(piece.master), visit(piece.master_low);
-  visit(piece.old_master), visit(piece.old_master_low), visit(piece.old_high);
-  for (int i = 0; i < kMaxStates; ++i) {
-    visit(piece.state[i]), visit(piece.state_bf16[i]);
-    visit(piece.old_state[i]), visit(piece.old_state_bf16[i]);
-  }
-  visit(piece.copy_bf16), visit(piece.copy_fp16);
+  each_updated(piece, visit), each_updated(piece.old, visit);
+  visit(piece.old_high), visit(piece.copy_bf16), visit(piece.copy_fp16);
 }
 
 // Call work(piece, rule) for every part of every piece, on the thread that gets it.
@@ -94,11 +95,11 @@ constexpr int64_t kOldBlock = 1024;
 class Block {
  public:
   explicit Block(const UpdatePiece& piece) : piece_(piece), near_(piece) {
-    near_.master = take(masters_, piece.old_master);
-    near_.master_low = take(low_, piece.old_master_low);
+    near_.master = take(masters_, piece.old.master);
+    near_.master_low = take(low_, piece.old.master_low);
     for (int i = 0; i < kMaxStates; ++i) {
-      near_.state[i] = take(states_[i], piece.old_state[i]);
-      near_.state_bf16[i] = take(states_bf16_[i], piece.old_state_bf16[i]);
+      near_.state[i] = take(states_[i], piece.old.state[i]);
+      near_.state_bf16[i] = take(states_bf16_[i], piece.old.state_bf16[i]);
     }
   }
   const UpdatePiece& near() const { return near_; }
@@ -167,8 +168,8 @@ bool has_gradient(const UpdatePiece& piece) {
 class Masters {
  public:
   explicit Masters(const UpdatePiece& piece) : piece_(piece) {
-    keep(whole_, piece.old_master ? piece.old_master : piece.master);
-    keep(low_, piece.old_master_low ? piece.old_master_low : piece.master_low);
+    keep(whole_, piece.old.master ? piece.old.master : piece.master);
+    keep(low_, piece.old.master_low ? piece.old.master_low : piece.master_low);
     if (piece.master_low) keep(high_, piece.copy_bf16);
   }
   // Is a bit another one now?

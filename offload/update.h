@@ -20,6 +20,14 @@ struct alignas(16) Movement {
   bool operator==(const Movement&) const = default;
 };
 
+// What an update writes beside copies: masters and states, each in one of two types.
+struct UpdatedValues {
+  float* master = nullptr;
+  uint16_t* master_low = nullptr;  // instead of masters: their low halves, beside a copy
+  float* state[kMaxStates] = {};   // as many as the rule has
+  uint16_t* state_bf16[kMaxStates] = {};  // or else these
+};
+
 // One contiguous piece of parameters: the master weights, the optimizer's state and this
 // step's gradient. The arrays do not overlap; their alignment does not matter.
 //
@@ -34,11 +42,8 @@ struct UpdatePiece {
   uint16_t* state_bf16[kMaxStates] = {};  // or else these
   // Where masters and states are read that are then written to those above, and stay as
   // they are. Of the same types; null: they are read where they are written.
-  const float* old_master = nullptr;
-  const uint16_t* old_master_low = nullptr;
-  const float* old_state[kMaxStates] = {};
-  const uint16_t* old_state_bf16[kMaxStates] = {};
-  // (numel) written, with old_master_low: what copy_bf16 held, their high halves.
+  UpdatedValues old = {};
+  // (numel) written, with old.master_low: what copy_bf16 held, their high halves.
   uint16_t* old_high = nullptr;
   // (numel) written: master in 16 bits, in one of two types; both may be null.
   uint16_t* copy_bf16 = nullptr;

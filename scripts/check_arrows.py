@@ -15,8 +15,8 @@ from house import FLOORS, read, run
 # itself and what begins with a name behind it, which is never a room further down.
 LOW = ["base/", "engine/include/", "offload/"]
 MIDDLE = [*LOW, "engine/comm/", "engine/device/", "engine/plan/", "engine/watch/"]
-PASSES = [f"engine/layers/{name}.h" for name in ("cross_entropy_pass", "gelu_pass", "gpu_passes", "norm_pass", "rotate_pass",
-                                                 "swiglu_pass")]  # of layers
+PASSES = [f"engine/layers/{name}.h"  # of layers
+          for name in ("cross_entropy_pass", "element_pass", "gpu_passes", "norm_pass", "rotate_pass")]
 ROOMS = {
     "base/": [],
     "offload/": ["base/"],

@@ -83,6 +83,15 @@ class Stream : NoCopy {
   virtual void synchronize() = 0;
 };
 
+// Wait for its work, before memory goes away that this writes into.
+inline void drain(Stream& stream) noexcept {
+  try {
+    stream.synchronize();
+  } catch (const std::exception&) {
+    // whoever waited for this work has been told already
+  }
+}
+
 // A stream of the host: any function can be queued on it.
 class HostStream : public Stream {
  public:

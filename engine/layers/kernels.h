@@ -5,12 +5,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "engine/layers/cross_entropy_pass.h"
-#include "engine/layers/gelu_pass.h"
+#include "engine/layers/gpu_passes.h"
 #include "engine/layers/linear_pass.h"
-#include "engine/layers/norm_pass.h"
-#include "engine/layers/rotate_pass.h"
-#include "engine/layers/swiglu_pass.h"
 
 namespace zero {
 
@@ -21,18 +17,11 @@ using RunPass = void(const Pass& pass, int64_t begin, int64_t end);
 template <class... Passes>
 using RunPasses = std::tuple<RunPass<Passes>*...>;
 
-template <class T>
-using RunPassesOf =
-    RunPasses<RmsNormPass<T>, RmsNormBackwardPass<T>, SumBlocksPass<T>, SwiGluPass<T>,
-              SwiGluBackwardPass<T>, RotatePass<T, Pairs::kHalves>,
-              RotatePass<T, Pairs::kNeighbours>, CrossEntropyPass<T>,
-              CrossEntropyBackwardPass<T>, GeluPass<T>, GeluBackwardPass<T>>;
-
 // All passes of all types, compiled for one instruction set.
 struct LayerKernels {
   using Runs = decltype(std::tuple_cat(
-      RunPassesOf<float>(), RunPassesOf<Bf16>(), RunPassesOf<Fp16>(),
-      RunPassesOf<double>(),
+      PassesOf<RunPasses, float>(), PassesOf<RunPasses, Bf16>(),
+      PassesOf<RunPasses, Fp16>(), PassesOf<RunPasses, double>(),
       RunPasses<SumLossesPass, LinearPass, TransposedLinearPass>()));
   const char* isa;
   Runs runs;

@@ -4,8 +4,6 @@
 #include <bit>
 #include <functional>
 
-#include "engine/plan/shard_arrays.h"
-#include "engine/plan/unit_homes.h"
 #include "engine/plan/unit_plan.h"
 #include "zero/options.h"
 

@@ -110,6 +110,17 @@ inline bool is_of_host(UnitMemory where) {
   return where == UnitMemory::kHost || where == UnitMemory::kSharedHost;
 }
 
+// Where the shards of each planned unit lie, before anything is counted: what the options
+// say of all units, and of each.
+std::vector<UnitHome> make_homes(const UnitPlan& plan, const Options& options,
+                                 UnitMemory where);
+
+// The arrays that a rank keeps its shards in, those of the host's memory first.
+// `is_shared` is of each part: MemoryPlan::is_shared.
+std::vector<ShardArray> make_shard_arrays(const UnitPlan& plan, const Options& options,
+                                          const std::vector<UnitHome>& homes,
+                                          const std::vector<bool>& is_shared);
+
 // Is there anything that no step changes, which ranks of one host could share?
 bool has_fixed_weights(const UnitPlan& plan, const Options& options);
 

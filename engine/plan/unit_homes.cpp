@@ -1,7 +1,6 @@
-#include "engine/plan/unit_homes.h"
-
 #include <algorithm>
 
+#include "engine/plan/memory_plan.h"
 #include "engine/plan/unit_plan.h"
 #include "zero/options.h"
 

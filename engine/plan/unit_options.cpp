@@ -1,9 +1,8 @@
-#include "engine/plan/unit_options.h"
-
 #include <algorithm>
 #include <string>
 
 #include "base/names.h"
+#include "engine/plan/unit_plan.h"
 #include "zero/errors.h"
 
 namespace zero {

@@ -8,7 +8,6 @@
 
 #include "base/names.h"
 #include "base/text.h"
-#include "engine/plan/unit_options.h"
 #include "zero/errors.h"
 
 namespace zero {

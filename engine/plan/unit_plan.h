@@ -110,4 +110,9 @@ UnitPlan make_unit_plan(const std::vector<UnitDescription>& units,
                         const std::vector<ParamDescription>& params,
                         const Options& options, const Mesh& mesh);
 
+// Tell the planned units what holds for each: see UnitOption, whose errors are thrown as
+// Error(kUsage).
+void add_unit_options(UnitPlan& plan, const std::vector<UnitDescription>& units,
+                      const Options& options);
+
 }  // namespace zero

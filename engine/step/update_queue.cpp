@@ -302,25 +302,19 @@ void UpdateQueue::add_part(int index, const Values& values, To to,
   const PlannedPart& part = at_.plan.parts[index];
   const PartShard& shard = at_.shards[index];
   const bool is_fp16 = part.dtype == DType::kFp16;
+  const bool is_draft = to == To::kDraft;
+  const UpdatedValues& written = is_draft ? shard.draft : shard;
   UpdatePiece whole{.grad = shard.grad,
                     .grad_bf16 = shard.grad_bf16,
-                    .master = shard.master,
-                    .master_low = shard.master_low,
-                    .state = {shard.state[0], shard.state[1]},
-                    .state_bf16 = {shard.state_bf16[0], shard.state_bf16[1]},
+                    .master = written.master,
+                    .master_low = written.master_low,
+                    .state = {written.state[0], written.state[1]},
+                    .state_bf16 = {written.state_bf16[0], written.state_bf16[1]},
+                    .old = is_draft ? UpdatedValues(shard) : UpdatedValues(),
+                    .old_high = is_draft ? shard.old_high : nullptr,
                     .copy_bf16 = is_fp16 ? nullptr : shard.copy,
                     .copy_fp16 = is_fp16 ? shard.copy : nullptr,
                     .numel = part.layout.shard_numel};
-  if (to == To::kDraft) {
-    whole.old_master = std::exchange(whole.master, shard.draft.master);
-    whole.old_master_low = std::exchange(whole.master_low, shard.draft.master_low);
-    whole.old_high = shard.old_high;
-    for (int i = 0; i < kMaxStates; ++i) {
-      whole.old_state[i] = std::exchange(whole.state[i], shard.draft.state[i]);
-      whole.old_state_bf16[i] =
-          std::exchange(whole.state_bf16[i], shard.draft.state_bf16[i]);
-    }
-  }
   for (const ParamPiece& piece : pieces_of(part.layout, at_.rank)) {
     const int param = part.params[piece.param];
     const int64_t number = (*values.numbers)[param];

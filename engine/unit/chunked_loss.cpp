@@ -153,8 +153,7 @@ struct ChunkedLoss : torch::autograd::Function<ChunkedLoss> {
   }
   // Of a body that asks for them within a run whose graph is thrown away.
   static variable_list late_grads(const variable_list& inputs, int64_t chunk) {
-    const std::optional<at::Tensor> bias =
-        inputs[2].defined() ? std::optional(inputs[2]) : std::nullopt;
+    const std::optional<at::Tensor> bias = maybe(inputs[2]);
     return grads_of(pass_over(inputs[0], inputs[1], bias, inputs[3], chunk,
                               wanted_of(inputs[0], inputs[1], bias)));
   }
@@ -181,12 +180,9 @@ at::Tensor chunked_loss(const at::Tensor& hidden, const at::Tensor& weight,
           "bias (vocab)");
   const at::Tensor rows = hidden.reshape({targets.numel(), weight.size(1)});
   const at::Tensor row_targets = targets.reshape(-1);
-  const std::optional<at::Tensor> added =
-      bias.defined() ? std::optional(bias) : std::nullopt;
-  const bool needs_grad = torch::GradMode::is_enabled() &&
-                          (hidden.requires_grad() || weight.requires_grad() ||
-                           (bias.defined() && bias.requires_grad()));
-  if (needs_grad) return ChunkedLoss::apply(rows, weight, added, row_targets, chunk);
+  const std::optional<at::Tensor> added = maybe(bias);
+  if (torch::autograd::compute_requires_grad(hidden, weight, bias))
+    return ChunkedLoss::apply(rows, weight, added, row_targets, chunk);
   return pass_over(rows, weight, added, row_targets, chunk, {}).loss;
 }
 

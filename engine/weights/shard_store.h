@@ -6,8 +6,8 @@
 #include "base/dtype.h"
 #include "engine/comm/shared_memory.h"
 #include "offload/host_arena.h"
-#include "offload/optimizer.h"
 #include "offload/stored_values.h"
+#include "offload/update.h"
 
 namespace zero {
 
@@ -16,15 +16,6 @@ class DeviceArena;
 class ThreadPool;
 struct MemoryPlan;
 struct UnitPlan;
-
-// What an update writes of a part, in fp32 or in the types that the plan tells.
-struct UpdatedValues {
-  float* master = nullptr;
-  uint16_t* master_low = nullptr;  // instead of a master: its low half, beside the copy
-  // The optimizer's, as many as it has, in one of two types.
-  float* state[kMaxStates] = {};
-  uint16_t* state_bf16[kMaxStates] = {};
-};
 
 // This rank's slice of one PlannedPart, in the host's memory or a GPU's. Lengths are the
 // layout's shard_numel; all start as zero. What the plan has no array for is null: a

@@ -106,12 +106,12 @@ TEST(UpdateTest, TellsOfGradientsAndOfMastersThatMoveAndChangesNoBit) {
         if (is_split) {
           piece.master_low = low.data(), piece.copy_bf16 = high.data();
           if (is_draft)
-            piece.old_master_low = old_low.data(), piece.old_high = old_high.data();
+            piece.old.master_low = old_low.data(), piece.old_high = old_high.data();
         } else {
           piece.master = master.data();
-          if (is_draft) piece.old_master = old.data();
+          if (is_draft) piece.old.master = old.data();
         }
-        if (is_draft) piece.old_state[0] = old_state.data();
+        if (is_draft) piece.old.state[0] = old_state.data();
         piece.movement = &movement;
         const Update seen{piece, rule};
         update({&seen, 1}, two);
@@ -164,21 +164,21 @@ TEST(UpdateTest, AWrongPieceIsRefusedBeforeAnyChanges) {
   refused([&](UpdatePiece& piece) {
     piece.state[1] = nullptr, piece.state_bf16[1] = halves;
   });
-  const float old[3] = {};
-  refused([&](UpdatePiece& piece) { piece.old_master = piece.old_state[0] = old; });
+  float old[3] = {};
+  refused([&](UpdatePiece& piece) { piece.old.master = piece.old.state[0] = old; });
   refused([&](UpdatePiece& piece) {
-    piece.old_master = old, piece.old_state[0] = piece.old_state[1] = old;
+    piece.old.master = old, piece.old.state[0] = piece.old.state[1] = old;
     piece.master = nullptr, piece.master_low = halves;
   });
   refused([&](UpdatePiece& piece) {
-    piece.old_master_low = piece.old_high = halves;
-    piece.old_state[0] = piece.old_state[1] = old;
+    piece.old.master_low = piece.old_high = halves;
+    piece.old.state[0] = piece.old.state[1] = old;
   });
   const auto split = [&](UpdatePiece& piece) {
     piece.master = nullptr, piece.master_low = halves;
-    piece.old_state[0] = piece.old_state[1] = old;
+    piece.old.state[0] = piece.old.state[1] = old;
   };
-  refused([&](UpdatePiece& piece) { split(piece), piece.old_master_low = halves; });
+  refused([&](UpdatePiece& piece) { split(piece), piece.old.master_low = halves; });
   refused([&](UpdatePiece& piece) { split(piece), piece.old_high = halves; });
 }
 
@@ -188,15 +188,14 @@ TEST(UpdateTest, FromOldValuesItWritesTheBitsOfAnUpdateInPlace) {
   for (const int64_t numel : {1, 1024, 1025, 200000}) {
     for (const Optimizer kind : kAll) {
       const UpdateRule rule = make_rule({.kind = kind}, 1e-2, 3, 0.5f);
-      const Owner old(numel, 1);
-      Owner in_place = old, aside(numel, 9);
+      Owner old(numel, 1), in_place = old, aside(numel, 9);
       const Update changed = in_place.with(rule);
       update({&changed, 1}, pool);
       aside.grad = old.grad;
       Update written = aside.with(rule);
-      written.piece.old_master = old.state.master.data();
-      written.piece.old_state[0] = old.state.exp_avg.data();
-      written.piece.old_state[1] = old.state.exp_avg_sq.data();
+      written.piece.old.master = old.state.master.data();
+      written.piece.old.state[0] = old.state.exp_avg.data();
+      written.piece.old.state[1] = old.state.exp_avg_sq.data();
       const Owner before = old;
       update({&written, 1}, pool);
       expect_same(old, before);
@@ -229,10 +228,10 @@ TEST(UpdateTest, FromOldHalvesItWritesTheBitsOfAnUpdateInPlace) {
     const Update changed = halve(in_place, changed_low.data());
     update({&changed, 1}, pool);
     Update written = halve(aside, written_low.data());
-    written.piece.old_master_low = low.data();
+    written.piece.old.master_low = low.data();
     written.piece.old_high = old_high.data();
-    written.piece.old_state[0] = old.state.exp_avg.data();
-    written.piece.old_state[1] = old.state.exp_avg_sq.data();
+    written.piece.old.state[0] = old.state.exp_avg.data();
+    written.piece.old.state[1] = old.state.exp_avg_sq.data();
     update({&written, 1}, pool);
     EXPECT_EQ(written_low, changed_low);
     EXPECT_EQ(old_high, old.state.copy);

@@ -40,46 +40,31 @@ void run_thread(LeafSums kernel, bool takes_groups, int64_t thread) {
   for (int i = 0; i < ExactSum::kNumLimbs; ++i) total[i] += own[2 * i];
 }
 
-template <class Kernel>
-void launch_elements(const Kernel& kernel, const char* name, cudaStream_t stream) {
-  standin::launch_kernel(kernel, name, stream, [](const auto& reached, bool groups) {
-    for (int64_t thread = 0; thread < kNumThreads; ++thread)
-      run_thread(reached, groups, thread);
-  });
-}
-
 }  // namespace
 
-void launch(const TreeSum& kernel, cudaStream_t stream) {
-  launch_elements(kernel, "a sum of pieces", stream);
+template <class Kernel>
+void launch(const Kernel& kernel, cudaStream_t stream) {
+  standin::launch_kernel(kernel, Kernel::kName, stream,
+                         [](const auto& reached, bool groups) {
+                           for (int64_t thread = 0; thread < kNumThreads; ++thread)
+                             run_thread(reached, groups, thread);
+                         });
 }
-void launch(const Cast& kernel, cudaStream_t stream) {
-  launch_elements(kernel, "a cast", stream);
-}
-void launch(const Decode& kernel, cudaStream_t stream) {
-  launch_elements(kernel, "a decoding", stream);
-}
+template void launch(const TreeSum& kernel, cudaStream_t stream);
+template void launch(const Cast& kernel, cudaStream_t stream);
+template void launch(const Decode& kernel, cudaStream_t stream);
+template void launch(const Sum& kernel, cudaStream_t stream);
+template void launch(const AdamW& kernel, cudaStream_t stream);
+template void launch(const LeafSums& kernel, cudaStream_t stream);
+template void launch(const MaxAbs& kernel, cudaStream_t stream);
+template void launch(const HashSum& kernel, cudaStream_t stream);
+
 void launch_at_once(const Decode& kernel, cudaStream_t stream) {
-  standin::launch_kernel(kernel, "a decoding", stream, [](const auto& reached, bool) {
+  standin::launch_kernel(kernel, Decode::kName, stream, [](const auto& reached, bool) {
     std::vector<Group<float, 1>> values(reached.numel);
     for (int64_t i = 0; i < reached.numel; ++i) values[i] = reached.template read<1>(i);
-    for (int64_t i = 0; i < reached.numel; ++i) reached.write(i, values[i]);
+    for (int64_t i = 0; i < reached.numel; ++i) reached.to.write(i, values[i]);
   });
-}
-void launch(const Sum& kernel, cudaStream_t stream) {
-  launch_elements(kernel, "a sum", stream);
-}
-void launch(const AdamW& kernel, cudaStream_t stream) {
-  launch_elements(kernel, "AdamW", stream);
-}
-void launch(const LeafSums& kernel, cudaStream_t stream) {
-  launch_elements(kernel, "a norm's sum", stream);
-}
-void launch(const MaxAbs& kernel, cudaStream_t stream) {
-  launch_elements(kernel, "a largest magnitude", stream);
-}
-void launch(const HashSum& kernel, cudaStream_t stream) {
-  launch_elements(kernel, "a hash", stream);
 }
 
 }  // namespace zero

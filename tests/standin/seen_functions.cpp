@@ -68,10 +68,10 @@ void seen_update(std::span<const Update> updates, ThreadPool& pool) {
     note(piece.master, piece.numel), note(piece.master_low, piece.numel);
     for (float* state : piece.state) note(state, piece.numel);
     for (uint16_t* state : piece.state_bf16) note(state, piece.numel);
-    note(piece.old_master, piece.numel), note(piece.old_master_low, piece.numel);
+    note(piece.old.master, piece.numel), note(piece.old.master_low, piece.numel);
     note(piece.old_high, piece.numel);
-    for (const float* old : piece.old_state) note(old, piece.numel);
-    for (const uint16_t* old : piece.old_state_bf16) note(old, piece.numel);
+    for (const float* old : piece.old.state) note(old, piece.numel);
+    for (const uint16_t* old : piece.old.state_bf16) note(old, piece.numel);
     note(piece.copy_bf16, piece.numel), note(piece.copy_fp16, piece.numel);
   }
   real_update(updates, pool);

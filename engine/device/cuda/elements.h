@@ -14,6 +14,7 @@
 // threads runs the same.
 //
 // A kernel is its arrays, how many elements they have, and
+//     kName                   what it is, for messages
 //     takes_groups()          whether kGroup elements may be taken at once, where all
 //                             arrays begin at multiples of 16 bytes
 //     arrays(visit)           calls visit(pointer, numel) for each array; null: none
@@ -22,11 +23,10 @@ namespace zero {
 
 inline constexpr int kGroup = 4;  // 16 bytes of fp32
 
-// An array of fp32, or else of bf16.
-template <class Float, class Half>
-struct EitherArray {
-  Float* fp32 = nullptr;
-  Half* bf16 = nullptr;
+// An array that is read: of fp32, or else of bf16.
+struct FromArray {
+  const float* fp32 = nullptr;
+  const uint16_t* bf16 = nullptr;
 
   template <int kNum>
   ZERO_HOST_DEVICE Group<float, kNum> read(int64_t begin) const {
@@ -36,23 +36,35 @@ struct EitherArray {
     for (int j = 0; j < kNum; ++j) group.values[j] = load(stored.values[j]);
     return group;
   }
-  template <int kNum>
-  ZERO_HOST_DEVICE void write(int64_t begin, const Group<float, kNum>& group) const {
-    if (fp32) return write_group(fp32 + begin, group);
-    Group<uint16_t, kNum> stored;
-    for (int j = 0; j < kNum; ++j) store(group.values[j], stored.values[j]);
-    write_group(bf16 + begin, stored);
-  }
   template <class Visit>
   void arrays(const Visit& visit, int64_t numel) {
     visit(fp32, numel), visit(bf16, numel);
   }
 };
-using FromArray = EitherArray<const float, const uint16_t>;
-using ToArray = EitherArray<float, uint16_t>;
+
+// One that is written: of fp32, or else of bf16, or else of fp16.
+struct ToArray {
+  float* fp32 = nullptr;
+  uint16_t *bf16 = nullptr, *fp16 = nullptr;
+
+  template <int kNum>
+  ZERO_HOST_DEVICE void write(int64_t begin, const Group<float, kNum>& group) const {
+    if (fp32) return write_group(fp32 + begin, group);
+    Group<uint16_t, kNum> stored;
+    for (int j = 0; j < kNum; ++j)
+      stored.values[j] =
+          bf16 ? float_to_bf16(group.values[j]) : float_to_fp16(group.values[j]);
+    write_group((bf16 ? bf16 : fp16) + begin, stored);
+  }
+  template <class Visit>
+  void arrays(const Visit& visit, int64_t numel) {
+    visit(fp32, numel), visit(bf16, numel), visit(fp16, numel);
+  }
+};
 
 // Kernels that do the same to each element.
 struct Elementwise {
+  static constexpr bool kIsReduced = false;  // to one value
   int64_t numel = 0;
 
   ZERO_HOST_DEVICE bool takes_groups() const { return true; }
@@ -93,6 +105,7 @@ ZERO_HOST_DEVICE Group<float, kNum> sum_of_pieces(const T* pieces, int64_t strid
 }
 
 struct TreeSum : Elementwise {
+  static constexpr const char* kName = "a sum of pieces";
   float* to = nullptr;
   FromArray pieces;
   int num_pieces = 0;
@@ -124,37 +137,28 @@ struct TreeSum : Elementwise {
 
 // --- one element after the other
 
-template <int kNum>
-ZERO_HOST_DEVICE void write_fp16(uint16_t* to, const Group<float, kNum>& group) {
-  Group<uint16_t, kNum> stored;
-  for (int j = 0; j < kNum; ++j) stored.values[j] = float_to_fp16(group.values[j]);
-  write_group(to, stored);
-}
-
 struct Cast : Elementwise {
+  static constexpr const char* kName = "a cast";
   ToArray to;
   FromArray from;
-  uint16_t* to_fp16 = nullptr;  // instead of `to`
 
   template <int kNum>
   ZERO_HOST_DEVICE void run(int64_t begin) const {
-    const Group<float, kNum> group = from.read<kNum>(begin);
-    if (to_fp16) return write_fp16(to_fp16 + begin, group);
-    to.write(begin, group);
+    to.write(begin, from.read<kNum>(begin));
   }
   template <class Visit>
   void arrays(const Visit& visit) {
-    to.arrays(visit, numel), from.arrays(visit, numel), visit(to_fp16, numel);
+    to.arrays(visit, numel), from.arrays(visit, numel);
   }
 };
 
 // Of one of two kinds, into one of three.
 struct Decode : Elementwise {
+  static constexpr const char* kName = "a decoding";
   const Int8Block* blocks = nullptr;
   const uint16_t* halves = nullptr;  // instead of blocks: bf16, or else
   bool is_fp16 = false;
   ToArray to;
-  uint16_t* to_fp16 = nullptr;  // instead of `to`
 
   template <int kNum>
   ZERO_HOST_DEVICE Group<float, kNum> read(int64_t begin) const {
@@ -173,23 +177,19 @@ struct Decode : Elementwise {
     return group;
   }
   template <int kNum>
-  ZERO_HOST_DEVICE void write(int64_t begin, const Group<float, kNum>& group) const {
-    if (to_fp16) return write_fp16(to_fp16 + begin, group);
-    to.write(begin, group);
-  }
-  template <int kNum>
   ZERO_HOST_DEVICE void run(int64_t begin) const {
-    write(begin, read<kNum>(begin));
+    to.write(begin, read<kNum>(begin));
   }
   template <class Visit>
   void arrays(const Visit& visit) {
     visit(blocks, numel / Int8Block::kNumel), visit(halves, numel);
-    to.arrays(visit, numel), visit(to_fp16, numel);
+    to.arrays(visit, numel);
   }
 };
 
 // Of two arrays, or what one of them holds, or zeros.
 struct Sum : Elementwise {
+  static constexpr const char* kName = "a sum";
   ToArray to;
   bool rounds = false;  // to bf16, though `to` may be fp32
   const float* left = nullptr;
@@ -265,11 +265,12 @@ struct UpdatedGroup {
     if constexpr (kMaster != MasterKind::kPlain)
       write_group(piece.copy_bf16 + begin, copy);
     else if (piece.copy_fp16)
-      write_fp16(piece.copy_fp16 + begin, master);
+      ToArray{.fp16 = piece.copy_fp16}.write(begin, master);
   }
 };
 
 struct AdamW : Elementwise {
+  static constexpr const char* kName = "AdamW";
   UpdatePiece piece;
   AdamWRule rule;
 
@@ -292,6 +293,7 @@ struct AdamW : Elementwise {
 
 // Each thread adds its leaves, taken one by one, to limbs: `limb_stride` apart.
 struct LeafSums {
+  static constexpr const char* kName = "a norm's sum";
   FromArray values;
   int64_t numel = 0;
   NormType type = NormType::kL2;  // or kL1
@@ -331,6 +333,8 @@ struct LeafSums {
 // Each thread keeps the largest magnitude that it has found, as bits: without signs,
 // floats order as their bits do, infinity next to last and NaN last.
 struct MaxAbs : Elementwise {
+  static constexpr const char* kName = "a largest magnitude";
+  static constexpr bool kIsReduced = true;
   FromArray values;
   float* largest = nullptr;
   uint32_t found = 0;
@@ -353,6 +357,8 @@ struct MaxAbs : Elementwise {
 
 // Each thread adds what it finds, mixed with its place, in any order.
 struct HashSum : Elementwise {
+  static constexpr const char* kName = "a hash";
+  static constexpr bool kIsReduced = true;
   const uint16_t* values = nullptr;
   uint64_t* sum = nullptr;
   uint64_t found = 0;

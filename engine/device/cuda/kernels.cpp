@@ -15,6 +15,7 @@ FromArray from_array(const void* array, DType type) {
 
 ToArray to_array(void* array, DType type) {
   if (type == DType::kFp32) return {.fp32 = static_cast<float*>(array)};
+  if (type == DType::kFp16) return {.fp16 = static_cast<uint16_t*>(array)};
   assert(type == DType::kBf16);
   return {.bf16 = static_cast<uint16_t*>(array)};
 }
@@ -34,12 +35,7 @@ void queue_tree_sum(float* to, const void* pieces, DType type, int num_pieces,
 
 void queue_cast(void* to, DType to_type, const void* from, DType from_type, int64_t numel,
                 cudaStream_t stream) {
-  Cast cast{{numel}, {}, from_array(from, from_type)};
-  if (to_type == DType::kFp16)
-    cast.to_fp16 = static_cast<uint16_t*>(to);
-  else
-    cast.to = to_array(to, to_type);
-  queue(cast, stream);
+  queue(Cast{{numel}, to_array(to, to_type), from_array(from, from_type)}, stream);
 }
 
 namespace {
@@ -53,11 +49,8 @@ Decode part_of(const Decoding& all, int64_t begin, int64_t end) {
     part.blocks = static_cast<const Int8Block*>(all.from) + begin / Int8Block::kNumel;
   else
     part.halves = static_cast<const uint16_t*>(all.from) + begin;
-  void* const to = static_cast<char*>(all.to) + begin * size_of(all.to_type);
-  if (all.to_type == DType::kFp16)
-    part.to_fp16 = static_cast<uint16_t*>(to);
-  else
-    part.to = to_array(to, all.to_type);
+  part.to =
+      to_array(static_cast<char*>(all.to) + begin * size_of(all.to_type), all.to_type);
   return part;
 }
 

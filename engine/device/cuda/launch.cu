@@ -20,33 +20,33 @@ __device__ void run_own_share(Kernel& kernel, bool takes_groups) {
   run_share(kernel, takes_groups, thread, int64_t{gridDim.x} * kBlockThreads);
 }
 
-template <class Kernel>
-__global__ void __launch_bounds__(kThreads) run_kernel(Kernel kernel, bool takes_groups) {
-  run_own_share<kThreads>(kernel, takes_groups);
-}
-
 __global__ void __launch_bounds__(kMostLeft) run_at_once(Decode kernel) {
   const int thread = static_cast<int>(threadIdx.x);
   Group<float, 1> value = {};
   if (thread < kernel.numel) value = kernel.read<1>(thread);
   __syncthreads();
-  if (thread < kernel.numel) kernel.write(thread, value);
+  if (thread < kernel.numel) kernel.to.write(thread, value);
 }
 
-__global__ void __launch_bounds__(kThreads) run_max(MaxAbs kernel, bool takes_groups) {
-  run_own_share<kThreads>(kernel, takes_groups);
+// What a thread found joins what all others find.
+__device__ void join_found(const Elementwise&) {}
+__device__ void join_found(const MaxAbs& kernel) {
   const unsigned largest = __reduce_max_sync(~0u, kernel.found);
   if (threadIdx.x % 32 == 0)
     atomicMax(reinterpret_cast<unsigned*>(kernel.largest), largest);
 }
-
 // Integers: any order of additions gives the same sum, here and below.
-__global__ void __launch_bounds__(kThreads) run_hash(HashSum kernel, bool takes_groups) {
-  run_own_share<kThreads>(kernel, takes_groups);
+__device__ void join_found(const HashSum& kernel) {
   auto found = static_cast<unsigned long long>(kernel.found);
   for (int half = 16; half > 0; half /= 2) found += __shfl_down_sync(~0u, found, half);
   if (threadIdx.x % 32 == 0)
     atomicAdd(reinterpret_cast<unsigned long long*>(kernel.sum), found);
+}
+
+template <class Kernel>
+__global__ void __launch_bounds__(kThreads) run_kernel(Kernel kernel, bool takes_groups) {
+  run_own_share<kThreads>(kernel, takes_groups);
+  join_found(kernel);
 }
 
 __global__ void __launch_bounds__(kLeafThreads)
@@ -77,63 +77,42 @@ int num_blocks(int64_t num_items, int64_t block_threads, int64_t max_blocks) {
   return static_cast<int>(std::min(blocks, max_blocks));
 }
 
-// Groups, and the elements that they leave over.
-int num_blocks_of(int64_t numel, bool takes_groups, int64_t max_blocks) {
-  return num_blocks(takes_groups ? numel / kGroup + 1 : numel, kThreads, max_blocks);
+template <class Kernel>
+void queue(const Kernel& kernel, bool takes_groups, cudaStream_t stream) {
+  // Groups, and the elements that they leave over.
+  const int64_t items = takes_groups ? kernel.numel / kGroup + 1 : kernel.numel;
+  const int64_t max_blocks = Kernel::kIsReduced ? kMaxReducingBlocks : kMaxBlocks;
+  const int blocks = num_blocks(items, kThreads, max_blocks);
+  run_kernel<<<blocks, kThreads, 0, stream>>>(kernel, takes_groups);
+}
+void queue(const LeafSums& kernel, bool takes_groups, cudaStream_t stream) {
+  const int blocks = num_blocks(kernel.num_leaves(), kLeafThreads, kMaxReducingBlocks);
+  run_leaves<<<blocks, kLeafThreads, 0, stream>>>(kernel, takes_groups);
 }
 
 void check_launch(const char* kernel) {
   check_cuda(cudaGetLastError(), std::string("launching ") + kernel);
 }
 
-template <class Kernel>
-void launch_elements(const Kernel& kernel, const char* name, cudaStream_t stream) {
-  const bool takes_groups = can_take_groups(kernel);
-  const int blocks = num_blocks_of(kernel.numel, takes_groups, kMaxBlocks);
-  run_kernel<<<blocks, kThreads, 0, stream>>>(kernel, takes_groups);
-  check_launch(name);
-}
-
 }  // namespace
 
-void launch(const TreeSum& kernel, cudaStream_t stream) {
-  launch_elements(kernel, "a sum of pieces", stream);
+template <class Kernel>
+void launch(const Kernel& kernel, cudaStream_t stream) {
+  queue(kernel, can_take_groups(kernel), stream);
+  check_launch(Kernel::kName);
 }
-void launch(const Cast& kernel, cudaStream_t stream) {
-  launch_elements(kernel, "a cast", stream);
-}
-void launch(const Decode& kernel, cudaStream_t stream) {
-  launch_elements(kernel, "a decoding", stream);
-}
+template void launch(const TreeSum& kernel, cudaStream_t stream);
+template void launch(const Cast& kernel, cudaStream_t stream);
+template void launch(const Decode& kernel, cudaStream_t stream);
+template void launch(const Sum& kernel, cudaStream_t stream);
+template void launch(const AdamW& kernel, cudaStream_t stream);
+template void launch(const LeafSums& kernel, cudaStream_t stream);
+template void launch(const MaxAbs& kernel, cudaStream_t stream);
+template void launch(const HashSum& kernel, cudaStream_t stream);
+
 void launch_at_once(const Decode& kernel, cudaStream_t stream) {
   run_at_once<<<1, kMostLeft, 0, stream>>>(kernel);
-  check_launch("a decoding");
-}
-void launch(const Sum& kernel, cudaStream_t stream) {
-  launch_elements(kernel, "a sum", stream);
-}
-void launch(const AdamW& kernel, cudaStream_t stream) {
-  launch_elements(kernel, "AdamW", stream);
-}
-
-void launch(const LeafSums& kernel, cudaStream_t stream) {
-  const int blocks = num_blocks(kernel.num_leaves(), kLeafThreads, kMaxReducingBlocks);
-  run_leaves<<<blocks, kLeafThreads, 0, stream>>>(kernel, can_take_groups(kernel));
-  check_launch("a norm's sum");
-}
-
-void launch(const MaxAbs& kernel, cudaStream_t stream) {
-  const bool takes_groups = can_take_groups(kernel);
-  const int blocks = num_blocks_of(kernel.numel, takes_groups, kMaxReducingBlocks);
-  run_max<<<blocks, kThreads, 0, stream>>>(kernel, takes_groups);
-  check_launch("a largest magnitude");
-}
-
-void launch(const HashSum& kernel, cudaStream_t stream) {
-  const bool takes_groups = can_take_groups(kernel);
-  const int blocks = num_blocks_of(kernel.numel, takes_groups, kMaxReducingBlocks);
-  run_hash<<<blocks, kThreads, 0, stream>>>(kernel, takes_groups);
-  check_launch("a hash");
+  check_launch(Decode::kName);
 }
 
 }  // namespace zero

@@ -10,14 +10,8 @@ namespace zero {
 
 // Queue a kernel: on a GPU in launch.cu, on one made of threads in tests/standin. It has
 // something to do. Throws Error(kEnvironment) when that cannot be queued.
-void launch(const TreeSum& kernel, cudaStream_t stream);
-void launch(const Cast& kernel, cudaStream_t stream);
-void launch(const Decode& kernel, cudaStream_t stream);
-void launch(const Sum& kernel, cudaStream_t stream);
-void launch(const AdamW& kernel, cudaStream_t stream);
-void launch(const LeafSums& kernel, cudaStream_t stream);
-void launch(const MaxAbs& kernel, cudaStream_t stream);
-void launch(const HashSum& kernel, cudaStream_t stream);
+template <class Kernel>
+void launch(const Kernel& kernel, cudaStream_t stream);
 
 // Of kMostLeft elements at most: all are read before one is written.
 void launch_at_once(const Decode& kernel, cudaStream_t stream);

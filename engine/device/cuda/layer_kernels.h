@@ -1,9 +1,8 @@
 #pragma once
 #include "engine/device/cuda/cross_entropy_kernels.h"
-#include "engine/device/cuda/gelu_kernels.h"
+#include "engine/device/cuda/each_element.h"
 #include "engine/device/cuda/norm_kernels.h"
 #include "engine/device/cuda/rotate_kernel.h"
-#include "engine/device/cuda/swiglu_kernels.h"
 #include "engine/layers/gpu_passes.h"
 
 // Which kernel runs which pass.
@@ -21,21 +20,9 @@ template <class T>
 SumBlocksKernel<T> kernel_of(const SumBlocksPass<T>& pass, int64_t) {
   return {pass};
 }
-template <class T>
-SwiGluKernel<T> kernel_of(const SwiGluPass<T>& pass, int64_t numel) {
-  return {{pass, numel}};
-}
-template <class T>
-SwiGluBackwardKernel<T> kernel_of(const SwiGluBackwardPass<T>& pass, int64_t numel) {
-  return {{pass, numel}};
-}
-template <class T>
-GeluKernel<T> kernel_of(const GeluPass<T>& pass, int64_t numel) {
-  return {{pass, numel}};
-}
-template <class T>
-GeluBackwardKernel<T> kernel_of(const GeluBackwardPass<T>& pass, int64_t numel) {
-  return {{pass, numel}};
+template <class T, class F>
+EachElement<T, F> kernel_of(const ElementPass<T, F>& pass, int64_t numel) {
+  return {pass, numel};
 }
 template <class T>
 CrossEntropyKernel<T> kernel_of(const CrossEntropyPass<T>& pass, int64_t num_rows) {

@@ -158,7 +158,7 @@ struct AdaptedFunction : torch::autograd::Function<AdaptedFunction> {
                              saved[1],
                              saved[2],
                              saved[3],
-                             saved[5].defined() ? Maybe(saved[5]) : std::nullopt,
+                             maybe(saved[5]),
                              std::nullopt,
                              context->saved_data["scale"].toDouble()};
     const at::Tensor grad = rows_of(grads[0]);
@@ -190,18 +190,14 @@ bool is_one_function(const AdaptedLayer& layer) {
 at::Tensor LoraLayer::adapted_linear(const at::Tensor& x, const at::Tensor& weight,
                                      const at::Tensor& bias) const {
   if (!a_) return linear(x, weight, bias);
-  AdaptedLayer layer{
-      x,          weight,       a_->weight,
-      b_->weight, std::nullopt, bias.defined() ? Maybe(bias) : std::nullopt,
-      scale_};
+  AdaptedLayer layer{x,           weight, a_->weight, b_->weight, std::nullopt,
+                     maybe(bias), scale_};
   if (!is_one_function(layer)) return adapted(linear(x, weight, bias), x);
   if (dropout_ > 0 && a_->is_training()) {
     layer.mask = at::empty_like(x, at::kBool).bernoulli_(1 - dropout_);
     layer.scale /= 1 - dropout_;
   }
-  const bool needs_grad =
-      torch::GradMode::is_enabled() &&
-      (x.requires_grad() || layer.a.requires_grad() || layer.b.requires_grad());
+  const bool needs_grad = torch::autograd::compute_requires_grad(x, layer.a, layer.b);
   return needs_grad ? AdaptedFunction::apply(x, weight, layer.a, layer.b, layer.mask,
                                              layer.bias, layer.scale)
                     : layer.result(layer.low());

@@ -177,12 +177,9 @@ struct AttentionFunction : torch::autograd::Function<AttentionFunction> {
 
 at::Tensor attend_on_host(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                           const at::Tensor& ends, int64_t window) {
-  const bool has_graph = torch::GradMode::is_enabled() &&
-                         (q.requires_grad() || k.requires_grad() || v.requires_grad());
-  if (!has_graph) return attend_by_stretches(q, k, v, Stretches(q, ends, window)).values;
-  const std::optional<at::Tensor> some_ends =
-      ends.defined() ? std::optional(ends) : std::nullopt;
-  return AttentionFunction::apply(q, k, v, some_ends, window);
+  if (!torch::autograd::compute_requires_grad(q, k, v))
+    return attend_by_stretches(q, k, v, Stretches(q, ends, window)).values;
+  return AttentionFunction::apply(q, k, v, maybe(ends), window);
 }
 
 // By the kernels that LibTorch has for GPUs. Those for longer heads are not for all GPUs.

@@ -94,7 +94,7 @@ void become_gradient(const at::Tensor& logits, const at::Tensor& targets,
 at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& targets) {
   if (!takes_cross_entropy(logits, targets)) return eager::cross_entropy(logits, targets);
   const at::Tensor rows = logits.contiguous(), row_targets = targets.contiguous();
-  return torch::GradMode::is_enabled() && logits.requires_grad()
+  return torch::autograd::compute_requires_grad(logits)
              ? CrossEntropyFunction::apply(rows, row_targets)
              : cross_entropy_sum(rows, row_targets, {}).to(wide_type(logits));
 }

@@ -1,6 +1,6 @@
 #include "engine/layers/torch/eager.h"
 
-#include <torch/torch.h>
+#include "engine/layers/torch/passes.h"
 
 namespace zero::eager {
 namespace {
@@ -82,8 +82,7 @@ at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& targets) {
 at::Tensor causal_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                             const at::Tensor& ends, int64_t window, double dropout) {
   const at::Tensor mask = seen_keys(q, ends, window);
-  const std::optional<at::Tensor> seen =
-      mask.defined() ? std::optional(mask) : std::nullopt;
+  const std::optional<at::Tensor> seen = maybe(mask);
   const auto call = [&](const at::Tensor& queries, bool has_groups) {
     return at::scaled_dot_product_attention(queries, k, v, seen, dropout,
                                             /*is_causal=*/!mask.defined(),

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/no_copy.h"
+#include "engine/layers/torch/passes.h"
 #include "zero/errors.h"
 #include "zero/layers.h"
 
@@ -19,9 +20,7 @@ at::Tensor attend_to(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
                      const at::Tensor& mask) {
   const int64_t group = q.size(1) / k.size(1), length = q.size(2);
   const at::Tensor queries = q.reshape({q.size(0), k.size(1), group * length, q.size(3)});
-  const std::optional<at::Tensor> seen =
-      mask.defined() ? std::optional(mask) : std::nullopt;
-  return at::scaled_dot_product_attention(queries, k, v, seen).reshape(q.sizes());
+  return at::scaled_dot_product_attention(queries, k, v, maybe(mask)).reshape(q.sizes());
 }
 
 // cuDNN's attention, which LibTorch prefers on GPUs of sm_90, plans each number of keys

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <torch/csrc/autograd/functions/utils.h>
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -39,6 +40,11 @@ T* elements_of(const at::Tensor& tensor) {
 template <class T>
 const T* const_elements_of(const at::Tensor& tensor) {
   return tensor.defined() ? static_cast<const T*>(tensor.const_data_ptr()) : nullptr;
+}
+
+// As operators take what may be undefined.
+inline std::optional<at::Tensor> maybe(const at::Tensor& tensor) {
+  return tensor.defined() ? std::optional(tensor) : std::nullopt;
 }
 
 // Call work.template operator()<T>() for the type of elements.

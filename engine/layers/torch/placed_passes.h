@@ -22,6 +22,21 @@ void run_pass_at(const at::Tensor& x, const Pass& pass, int64_t numel, int64_t e
   run_pass(pass, numel, elements);
 }
 
+// What F makes of elements (element_pass.h) that lie in the same order in all of `in`.
+template <class F>
+torch::autograd::variable_list run_elements(std::initializer_list<at::Tensor> in) {
+  const at::Tensor& first = *in.begin();
+  torch::autograd::variable_list out;
+  while (out.size() < F::kOut) out.push_back(at::empty_like(first));
+  for_type(first.scalar_type(), [&]<class T>() {
+    ElementPass<T, F> pass;
+    std::transform(in.begin(), in.end(), pass.in, const_elements_of<T>);
+    std::transform(out.begin(), out.end(), pass.out, elements_of<T>);
+    run_pass_at(first, pass, first.numel(), 1);
+  });
+  return out;
+}
+
 const GpuPasses* gpu_passes();                      // null where that library is not
 void* current_stream_of(const at::Tensor& tensor);  // of its GPU, as its driver knows it
 

@@ -136,10 +136,9 @@ at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps) {
   if (!are_rows(x, weight) || !passes_take({x, weight}))
     return eager::rms_norm(x, weight, eps);
   const at::Tensor rows = end_to_end(x);
-  const bool needs_grad =
-      torch::GradMode::is_enabled() && (x.requires_grad() || weight.requires_grad());
-  return needs_grad ? RmsNormFunction::apply(rows, weight, eps)
-                    : normalised({rows}, weight, eps, {});
+  return torch::autograd::compute_requires_grad(x, weight)
+             ? RmsNormFunction::apply(rows, weight, eps)
+             : normalised({rows}, weight, eps, {});
 }
 
 std::pair<at::Tensor, at::Tensor> add_rms_norm(const at::Tensor& x,
@@ -151,8 +150,7 @@ std::pair<at::Tensor, at::Tensor> add_rms_norm(const at::Tensor& x,
     return {total, eager::rms_norm(total, weight, eps)};
   }
   const at::Tensor rows = end_to_end(x), others = laid_out_as(rows, added);
-  if (torch::GradMode::is_enabled() &&
-      (x.requires_grad() || added.requires_grad() || weight.requires_grad())) {
+  if (torch::autograd::compute_requires_grad(x, added, weight)) {
     const variable_list both = AddRmsNormFunction::apply(rows, others, weight, eps);
     return {both[0], both[1]};
   }

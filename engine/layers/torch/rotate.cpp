@@ -76,7 +76,7 @@ at::Tensor rotate(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& 
                                     : eager::rotate_pairs(x, cos, turns);
   }
   const at::Tensor rows = x.stride(3) == 1 ? x : x.contiguous();
-  return torch::GradMode::is_enabled() && x.requires_grad()
+  return torch::autograd::compute_requires_grad(x)
              ? RotateFunction<kPairs>::apply(rows, cos, sin, direction)
              : turned<kPairs>(rows, cos, sin, direction);
 }

@@ -127,13 +127,8 @@ std::unique_ptr<ActivationStore::Call> ActivationStore::offload(
 
 void ActivationStore::close() {
   const std::lock_guard lock(mutex_);
-  for (Stream* stream : {out_.get(), back_.get()}) {
-    try {
-      if (stream) stream->synchronize();
-    } catch (const std::exception&) {
-      // whoever waited for this work has been told already
-    }
-  }
+  for (Stream* stream : {out_.get(), back_.get()})
+    if (stream) drain(*stream);
   for (const auto& [number, call] : calls_) {
     for (const Call::Entry& entry : call->entries_) {
       if (entry.copy) entry.copy->on_device.reset();
