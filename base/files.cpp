@@ -77,6 +77,13 @@ void throw_errno(const std::string& path, const std::string& action, int error) 
                   cure_of(error));
 }
 
+void throw_unreadable(const std::string& path, const std::string& action, int error) {
+  if (error != EACCES && error != EPERM) throw_errno(path, action, error);
+  throw FileError(path, "",
+                  "cannot " + action + ": " + std::generic_category().message(error),
+                  "make it readable (chmod u+rX), or start as the user whose it is");
+}
+
 std::optional<int64_t> read_number(const std::string& path) {
   std::ifstream file(path);
   int64_t number = 0;

@@ -36,6 +36,9 @@ std::string cure_of(int error);
 // Throw for a failed system call: "PATH: cannot write 12 bytes: No space left on device".
 [[noreturn]] void throw_errno(const std::string& path, const std::string& action,
                               int error);
+// The same of what is read alone.
+[[noreturn]] void throw_unreadable(const std::string& path, const std::string& action,
+                                   int error);
 
 // Owns what the kernel calls a file or folder by.
 class Descriptor {

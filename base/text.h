@@ -22,4 +22,7 @@ std::string printable(std::string_view text, std::string_view kept = "",
 // Without blanks and ends of lines around it.
 std::string_view trimmed(std::string_view text);
 
+// Its letters A to Z as a to z.
+std::string to_lower(std::string_view text);
+
 }  // namespace zero

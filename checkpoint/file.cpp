@@ -200,7 +200,7 @@ Folder::Folder(const std::string& path)
 
 Folder::Folder(int descriptor, std::string path)
     : descriptor_(descriptor), path_(std::move(path)) {
-  if (descriptor_ < 0) throw_errno(path_, "open the folder", errno);
+  if (descriptor_ < 0) throw_unreadable(path_, "open the folder", errno);
 }
 
 Folder Folder::subfolder(const std::string& name) const {
@@ -214,7 +214,7 @@ File Folder::open(const std::string& name) const {
   require_plain(name);
   constexpr int kFlags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
   const int descriptor = ::openat(descriptor_, name.c_str(), kFlags);
-  if (descriptor < 0) throw_errno(path_of(name), "open", errno);
+  if (descriptor < 0) throw_unreadable(path_of(name), "open", errno);
   File file(descriptor, path_of(name));
   struct stat status {};
   if (::fstat(descriptor, &status) != 0) throw_errno(file.path(), "examine", errno);
@@ -268,9 +268,9 @@ bool Folder::look(const std::string& name, struct stat& status) const {
 std::vector<std::string> Folder::names() const {
   const int descriptor =
       ::openat(descriptor_, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);  // an own cursor
-  if (descriptor < 0) throw_errno(path_, "list", errno);
+  if (descriptor < 0) throw_unreadable(path_, "list", errno);
   const std::unique_ptr<DIR, int (*)(DIR*)> listing(::fdopendir(descriptor), ::closedir);
-  if (listing == nullptr) throw_errno(path_, "list", errno);
+  if (listing == nullptr) throw_unreadable(path_, "list", errno);
   std::vector<std::string> names;
   errno = 0;
   while (const dirent* entry = ::readdir(listing.get())) {
@@ -278,7 +278,7 @@ std::vector<std::string> Folder::names() const {
     if (name != "." && name != "..") names.push_back(name);
     errno = 0;
   }
-  if (errno != 0) throw_errno(path_, "list", errno);
+  if (errno != 0) throw_unreadable(path_, "list", errno);
   std::sort(names.begin(), names.end());
   return names;
 }

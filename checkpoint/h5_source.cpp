@@ -79,15 +79,16 @@ struct H5Source::Opened {
     const hid_t from = dataset(name);
     const H5Handle type = make_type(is.dtype),
                    space(H5Dget_space(from), H5Sclose, "H5Dget_space");
-    const auto read_selected = [&](int64_t count) {
-      const H5Handle memory = make_space({count});
+    // Into memory of as many dimensions: HDF5 copies rows then, and no single values.
+    const auto read_selected = [&](const Shape& count) {
+      const H5Handle memory = make_space(count);
       check_h5(H5Dread(from, type, memory, space, H5P_DEFAULT, out), "H5Dread");
-      out += count * size_of(is.dtype);
+      out += checked_numel(count).value() * size_of(is.dtype);
     };
-    if (is.shape.empty()) return read_selected(1);
+    if (is.shape.empty()) return read_selected({1});
     for (const Box& box : boxes_of_range(is.shape, begin, numel)) {
       select(space, box);
-      read_selected(checked_numel(box.count).value());
+      read_selected(box.count);
     }
   }
 };

@@ -42,6 +42,7 @@ void make_run_folder(const std::string& path, Io& io) {
   const auto [above, name] = split_path(path);
   if (std::filesystem::exists(path, error) || above == path) return;
   make_run_folder(above, io);
+  if (name == "." || name == "..") return;
   const Folder parent(above);
   if (io.mkdir(parent.descriptor(), name.c_str()) != 0)
     throw_errno(parent.path_of(name), "create the folder", errno);

@@ -62,6 +62,7 @@ void Engine::require_own(const torch::nn::Module& module) const {
 
 void Engine::require_between_steps(const std::string& call) const {
   impl_->units.phase.require_idle(call);
+  impl_->step.require_whole();
   if (impl_->step.num_passes() > 0)
     reject(call + " between backward() and step()", "zero::Engine",
            "step() or discard_gradients() first");

@@ -101,7 +101,7 @@ void check(const OptimizerOptions& options, double lr) {
   check_field("weight_decay", options.weight_decay, kAboveFloats, "[0, 3.4e38]");
   check_field("momentum", options.momentum, 1, "[0, 1)");
   if (options.nesterov && options.momentum == 0)
-    throw std::invalid_argument("nesterov without a momentum, must be above 0");
+    throw std::invalid_argument("momentum is 0, must be in (0, 1) with nesterov");
 }
 
 UpdateRule make_rule(const OptimizerOptions& options, double lr, int64_t step,

@@ -48,7 +48,7 @@ void check_piece(const UpdatePiece& piece, int num_states) {
       (!piece.old.master_low != !piece.master_low || !piece.old.master != !piece.master))
     throw std::invalid_argument("update: old masters are stored in another way");
   if (!piece.old.master_low != !piece.old_high)
-    throw std::invalid_argument("update: old_master_low and old_high belong together");
+    throw std::invalid_argument("update: old.master_low and old_high belong together");
 }
 
 namespace {

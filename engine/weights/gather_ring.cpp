@@ -51,11 +51,11 @@ void* GatherRing::acquire(const GatherSource& source) {
     gather(*slot, source);
   }
   slot->is_awaited = false;
-  ++slot->num_users;
   slot->last_use = ++clock_;
   const auto span = device_.timed(device_.compute_stream(), Work::kWaiting, "wait for",
                                   source.parts.front().tag);
   device_.compute_stream().wait(gathered_[source.unit]);
+  ++slot->num_users;
   return slot->memory;
 }
 

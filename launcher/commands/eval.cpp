@@ -18,6 +18,7 @@
 #include "launcher/run/runner.h"
 #include "launcher/settings/chosen_data.h"
 #include "launcher/settings/config.h"
+#include "launcher/settings/values.h"
 #include "launcher/text/prompt.h"
 #include "launcher/text/text_options.h"
 #include "zero/engine.h"
@@ -27,16 +28,25 @@
 namespace zero::launcher {
 namespace {
 
+// Else what is evaluated may be what was trained on. Collective.
+void require_same_data(const LoadedModel& loaded, const data::Source& source) {
+  const DataIdentity& before = loaded.checkpoint.run.data;
+  if (loaded.checkpoint.is_model_folder || before == DataIdentity{}) return;
+  const bool reads_all = loaded.is_first_of_host && !before.hash.empty();
+  const DataIdentity now = agree_on_data(source, reads_all, loaded.engine->control());
+  if (now != before)
+    throw Error(ExitCode::kData, "the run's data have changed since it was saved",
+                source.where(), "the data as they were; or --data PATH... for others");
+}
+
 // Of the run's own data, those that it held out, if any.
-std::unique_ptr<data::Samples> samples_for(const CommandLine& line,
-                                           const LoadedModel& loaded,
+std::unique_ptr<data::Samples> samples_for(const LoadedModel& loaded, bool are_own,
                                            const data::Source& source) {
   const data::SampleShape shape =
       sample_shape(*loaded.family, loaded.shape, loaded.settings);
   const Settings& settings = loaded.settings;
-  const bool is_own = !line.flags.contains("data") && settings.eval_data.empty();
   data::SampleOrder order{.shuffle = false};
-  if (is_own)
+  if (are_own)
     order.range =
         data::split_samples(source.num_samples(shape), settings.eval_fraction).held_out;
   return source.samples(shape, order);
@@ -69,7 +79,18 @@ EvaluationHooks telling_targets(Ranks& ranks, const WriteBytes& write) {
   }};
 }
 
-ExitCode evaluate_on(const CommandLine& line, LoadedModel& loaded) {
+// Is it given what data are, or what texts become?
+bool changes_data(const VerbCall& call) {
+  const RawValues given = given_values(call.line, call.environment);
+  return std::ranges::any_of(
+      split("data tokenizer text_key separator train_on end_of_turn special_in_content "
+            "chat_date",
+            ' '),
+      [&](const std::string& key) { return given.contains(key); });
+}
+
+ExitCode evaluate_on(const VerbCall& call, LoadedModel& loaded) {
+  const CommandLine& line = call.line;
   const bool is_first = loaded.batch.rank == 0;
   const ModelShape& shape = loaded.shape;
   const std::unique_ptr<data::Source> source =
@@ -81,10 +102,12 @@ ExitCode evaluate_on(const CommandLine& line, LoadedModel& loaded) {
     refuse_text(*loaded.family, *source, shape.vocab(), weights);
   require_classes(*source, loaded.checkpoint.run.classes);
   if (is_first) source->check_ids(shape.vocab());
+  const bool are_own = !line.flags.contains("data") && loaded.settings.eval_data.empty();
+  if (are_own && !changes_data(call)) require_same_data(loaded, *source);
   for (const std::string& note :
        source->notes(sample_shape(*loaded.family, shape, loaded.settings)))
     if (is_first) tell(note);
-  const std::unique_ptr<data::Samples> samples = samples_for(line, loaded, *source);
+  const std::unique_ptr<data::Samples> samples = samples_for(loaded, are_own, *source);
   const int64_t num_samples = samples_to_evaluate(*samples, loaded.settings);
   Ranks& ranks = loaded.engine->control();
   const bool tells_targets = loaded.settings.eval_per_token;
@@ -124,7 +147,7 @@ int eval(const VerbCall& call) {
       if (!call.line.to.empty() && !per_token)
         reject("--to is for what --choices asks, and for --per-token", "--to",
                "--choices FILE, or --data PATH... --per-token");
-      return evaluate_on(call.line, loaded);
+      return evaluate_on(call, loaded);
     }
     require_task(loaded, Task::kLanguage, "eval --choices");
     return evaluate_choices(loaded, call.line.to);

@@ -58,8 +58,8 @@ class Encoder {
 
  private:
   TokenRow encode(const std::string& text) {
-    return tokens_of(text, tokenizer_.get(), loaded_.checkpoint.run.is_text,
-                     loaded_.shape.vocab());
+    return tokens_before(text, tokenizer_.get(), loaded_.checkpoint.run.is_text,
+                         loaded_.shape.vocab());
   }
 
   const LoadedModel& loaded_;

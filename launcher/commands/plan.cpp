@@ -4,9 +4,6 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "checkpoint/error.h"
-#include "checkpoint/file.h"
-#include "checkpoint/io.h"
 #include "launcher/commands/verbs.h"
 #include "launcher/huggingface/adapter_folder.h"
 #include "launcher/huggingface/model_folder.h"
@@ -15,6 +12,7 @@
 #include "launcher/plan/run_plan.h"
 #include "launcher/process/process_setup.h"
 #include "launcher/run/console.h"
+#include "launcher/run/new_file.h"
 #include "launcher/run/runner.h"
 #include "launcher/settings/chosen_data.h"
 #include "launcher/settings/chosen_model.h"
@@ -115,15 +113,9 @@ void write_settings(const std::string& path, const PlanAnswer& answer,
   }
   const Settings& settings =
       answer.all_fits() ? answer.wish.settings : answer.nearest->wish.settings;
-  const std::string text = to_toml(settings, left_to_a_run(settings, given));
-  const auto [above, name] = checkpoint::split_path(path);
-  try {
-    checkpoint::write_text(checkpoint::Folder(above), name, text,
-                           checkpoint::system_io());
-  } catch (const checkpoint::CheckpointError& error) {
-    throw Error(ExitCode::kUsage, error.problem(), path,
-                "--write FILE: a new one, in a folder that is there");
-  }
+  write_new_file(path, {"--write FILE", "the settings"}, [&](const WriteBytes& write) {
+    write(to_toml(settings, left_to_a_run(settings, given)));
+  });
 }
 
 // Will this configuration fit, and what would? kDone when it does, else kEnvironment.

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -5,15 +7,13 @@
 
 #include "base/processes.h"
 #include "base/text.h"
-#include "checkpoint/error.h"
-#include "checkpoint/file.h"
-#include "checkpoint/io.h"
 #include "launcher/commands/verbs.h"
 #include "launcher/doctor/finding.h"
 #include "launcher/process/process.h"
 #include "launcher/process/stop.h"
 #include "launcher/run/console.h"
 #include "launcher/run/failure.h"
+#include "launcher/run/new_file.h"
 #include "launcher/selftest/lab.h"
 #include "launcher/selftest/outcome.h"
 #include "launcher/selftest/promises.h"
@@ -75,28 +75,15 @@ SelftestResult try_promise(const Promise& promise) {
   return result;
 }
 
-constexpr char kNewFile[] = "--to FILE: a new one, in a folder that is there";
-
-// Nobody's file is written over, and that is told before two minutes are over.
-void require_new_file(const std::string& path) {
-  if (path.empty()) return;
-  std::error_code ignored;
-  if (std::filesystem::exists(std::filesystem::symlink_status(path, ignored)))
-    throw Error(ExitCode::kUsage, "something of that name is there", path, kNewFile);
-  const std::string above = checkpoint::split_path(path).folder;
-  if (!std::filesystem::is_directory(above, ignored))
-    throw Error(ExitCode::kUsage, "there is no folder " + above, path, kNewFile);
-}
+const NewFile kReport = {"--to FILE", "the report"};
 
 // False: it is not there.
 bool write_report(const std::string& path, const std::string& text) {
-  const auto [above, name] = checkpoint::split_path(path);
   try {
-    checkpoint::write_text(checkpoint::Folder(above), name, text,
-                           checkpoint::system_io());
+    write_new_file(path, kReport, [&](const WriteBytes& write) { write(text); });
     return true;
-  } catch (const checkpoint::CheckpointError& error) {
-    warn("the report is not written: " + error.problem());
+  } catch (const Error& error) {
+    warn(fmt::format("{}: the report is not written: {}", path, error.problem()));
     return false;
   }
 }
@@ -112,7 +99,7 @@ int selftest(const VerbCall& call) {
   const Settings asked =
       read_settings(line, call.environment,
                     {.num_ranks = 0, .is_complete = false, .models = &call.models});
-  require_new_file(line.to);
+  if (!line.to.empty()) require_new_file(line.to, kReport);
   SelftestReport report{
       look_at_machine(), make_trial(asked, call.models, num_usable_gpus()), {}, 0};
   Lab lab(report.trial.settings, call.environment);

@@ -24,11 +24,14 @@ int tokenize_texts(const VerbCall& call) {
   const Settings settings = read_settings(call.line, call.environment,
                                           {.verb = "tokenize", .models = &call.models});
   const std::string place = require_place(settings);
-  if (settings.tokenizer.empty())
+  if (settings.data.empty() && settings.eval_data.empty())
+    throw Error(ExitCode::kUsage, "the data is missing", "tokenize",
+                "--data PATH...: text files, folders of them, or JSONL");
+  const std::string tokenizer = find_tokenizer(settings);
+  if (tokenizer.empty())
     throw Error(ExitCode::kUsage, "the tokenizer is missing", "tokenize",
                 "--tokenizer DIR: a model's folder that has a tokenizer.json");
-  const TextOptions options =
-      text_options(settings, require_tokenizer(settings.tokenizer, "--tokenizer"), place);
+  const TextOptions options = text_options(settings, tokenizer, place);
   for (const auto* paths : {&settings.data, &settings.eval_data}) {
     if (paths->empty()) continue;
     const data::TokenSource texts(*paths, data::Texts::kPlainOrGzip);

@@ -307,9 +307,13 @@ std::string run_of(const FoundCheckpoint& checkpoint) {
 }
 
 std::string tokenizer_path(const LoadedModel& loaded) {
-  if (!loaded.settings.tokenizer.empty())
-    return require_tokenizer(loaded.settings.tokenizer, "--tokenizer");
   const FoundCheckpoint& from = loaded.checkpoint;
+  if (!loaded.settings.tokenizer.empty()) {
+    if (from.run.is_text)
+      throw Error(ExitCode::kUsage, "the model has learned bytes, and no tokens",
+                  "--tokenizer", "leave it out");
+    return require_tokenizer(loaded.settings.tokenizer, "--tokenizer");
+  }
   if (from.run.is_text) return "";
   return tokenizer_of(from.is_model_folder ? from.folder : source_folder(run_of(from)));
 }

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <string_view>
 
+#include "base/text.h"
 #include "launcher/data/mapped_file.h"
 
 namespace zero::data {
@@ -202,7 +203,8 @@ std::string head_of_text(const MappedFile& file) {
 }
 
 bool is_packed(const MappedFile& file) {
-  return file.path().ends_with(".gz") && head_of_text(file).starts_with("\x1f\x8b");
+  return to_lower(file.path()).ends_with(".gz") &&
+         head_of_text(file).starts_with("\x1f\x8b");
 }
 
 void require_text(const MappedFile& file) {

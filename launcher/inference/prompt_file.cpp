@@ -10,6 +10,7 @@
 #include <fstream>
 #include <utility>
 
+#include "base/text.h"
 #include "launcher/run/console.h"
 #include "launcher/settings/shallow_json.h"
 #include "launcher/settings/values.h"
@@ -22,8 +23,8 @@ using nlohmann::ordered_json;
 
 bool is_json_lines(const std::string& path) {
   constexpr std::array kEndings = {".jsonl", ".ndjson", ".json"};
-  return std::ranges::any_of(kEndings,
-                             [&](const char* ending) { return path.ends_with(ending); });
+  return std::ranges::any_of(
+      kEndings, [name = to_lower(path)](const char* end) { return name.ends_with(end); });
 }
 
 JsonLine json_line(int64_t number, const std::string& line) {

@@ -162,7 +162,7 @@ void TextRecords::add(const std::vector<std::string>& records) {
     records_[place] = record;
     if (!file_) continue;
     if (!file_->append(record))
-      throw Error(ExitCode::kEnvironment, "a text cannot be written", path_,
+      throw Error(ExitCode::kCheckpoint, "a text cannot be written", path_,
                   "room on the disk; the same command goes on");
     as_they_lie_.push_back(place);
   }

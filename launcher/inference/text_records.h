@@ -49,7 +49,7 @@ class TextRecords {
   ~TextRecords();
 
   bool has(const Place& place) const { return records_.contains(place); }
-  // Throws Error(kEnvironment) where they cannot be written.
+  // Throws Error(kCheckpoint) where they cannot be written.
   void add(const std::vector<std::string>& records);
   // No more come.
   void finish();

@@ -30,7 +30,7 @@ using checkpoint::StoredTensor;
 
 struct stat status_of(const std::string& path) {
   struct stat status {};
-  if (::stat(path.c_str(), &status) != 0) throw_errno(path, "examine", errno);
+  if (::stat(path.c_str(), &status) != 0) throw_unreadable(path, "examine", errno);
   return status;
 }
 

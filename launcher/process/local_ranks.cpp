@@ -68,6 +68,7 @@ class LocalJob {
       if (stop_signal() != 0 && !was_told_) pass_on();
       std::this_thread::sleep_for(kBlink);
     }
+    has_failed();  // between two looks
     const auto hung =
         std::ranges::find_if(ranks_, [](const auto& rank) { return !rank->has_ended(); });
     const bool has_hung = hung != ranks_.end();

@@ -1,7 +1,6 @@
 #include "launcher/run/new_file.h"
 
 #include <cstdint>
-#include <optional>
 
 #include "checkpoint/error.h"
 #include "checkpoint/file.h"
@@ -14,12 +13,22 @@ namespace {
 
 using checkpoint::CheckpointError;
 
-void require_free(const checkpoint::Folder& folder, const std::string& name) {
-  if (folder.has(name))
-    throw CheckpointError(folder.path_of(name), "", "is there already");
+// Of a file that is not there.
+checkpoint::Folder folder_of(const std::string& path, const NewFile& told) try {
+  const auto [above, name] = checkpoint::split_path(path);
+  checkpoint::Folder folder(above);
+  if (folder.has(name)) throw CheckpointError(path, "", "it is there already");
+  return folder;
+} catch (const CheckpointError& error) {
+  throw Error(ExitCode::kUsage, error.problem(), path,
+              told.flag + ": a new one, in a folder that is there");
 }
 
 }  // namespace
+
+void require_new_file(const std::string& path, const NewFile& file) {
+  folder_of(path, file);
+}
 
 void write_result(bool is_first, const std::string& path, const NewFile& file,
                   const std::function<void(const WriteBytes&)>& produce) {
@@ -33,16 +42,10 @@ void write_result(bool is_first, const std::string& path, const NewFile& file,
 
 void write_new_file(const std::string& path, const NewFile& told,
                     const std::function<void(const WriteBytes&)>& produce) {
-  const auto [above, name] = checkpoint::split_path(path);
-  std::optional<checkpoint::Folder> folder;
+  const checkpoint::Folder folder = folder_of(path, told);
+  const std::string name = checkpoint::split_path(path).name;
   try {
-    require_free(folder.emplace(above), name);
-  } catch (const CheckpointError& error) {
-    throw Error(ExitCode::kUsage, "it " + error.problem(), path,
-                told.flag + ": a new one, in a folder that is there");
-  }
-  try {
-    checkpoint::replace_file(*folder, name, "", [&](checkpoint::File& file) {
+    checkpoint::replace_file(folder, name, "", [&](checkpoint::File& file) {
       int64_t end = 0;
       produce([&](const std::string& bytes) {
         file.write(bytes.data(), bytes.size(), end, checkpoint::system_io());
@@ -50,9 +53,8 @@ void write_new_file(const std::string& path, const NewFile& told,
       });
     });
   } catch (const CheckpointError& error) {
-    throw Error(ExitCode::kEnvironment,
-                told.what + " cannot be written: " + error.problem(), path,
-                "room on the disk");
+    throw Error(ExitCode::kCheckpoint,
+                told.what + " cannot be written: " + error.problem(), path, error.cure());
   }
 }
 

@@ -12,9 +12,11 @@ struct NewFile {
   std::string what;  // is written: "predictions"
 };
 
-// Nobody's file is written over, and a file has its name when it is whole. Throws
-// Error(kUsage) where there is something, or no folder, Error(kEnvironment) where it
-// cannot be written.
+// Throws Error(kUsage) where there is something, or no folder.
+void require_new_file(const std::string& path, const NewFile& file);
+
+// Nobody's file is written over, and a file has its name when it is whole. Throws as
+// require_new_file(), and Error(kCheckpoint) where it cannot be written.
 void write_new_file(const std::string& path, const NewFile& file,
                     const std::function<void(const WriteBytes&)>& produce);
 

@@ -25,7 +25,7 @@ ResumePlan agree_on_plan(Engine& engine, const Settings& settings) {
   ResumePlan plan;
   if (engine.rank() == 0) plan = plan_resume(settings.resume, settings.out);
   for (const std::string& reason : first_few(plan.passed_over))
-    tell("passed over: " + reason);
+    warn("passed over: " + reason);
   const json mine = {plan.folders, plan.passed_over, plan.may_pass_over};
   const json first = json::parse(engine.control().broadcast(mine.dump()));
   return {first[0], first[1], first[2]};
@@ -137,7 +137,10 @@ std::optional<Resumed> resume(Engine& engine, const SavedRun& now,
     } catch (const CheckpointError& error) {
       if (!plan.may_pass_over) throw;
       plan.passed_over.push_back(error.without_cure());
-      if (engine.rank() == 0) tell("passed over: " + plan.passed_over.back());
+      Agreement(engine.control(), "look at " + folder).run([&] {
+        refuse_unreadable(folder);
+      });
+      if (engine.rank() == 0) warn("passed over: " + plan.passed_over.back());
     }
   }
   refuse_all(plan.passed_over, now.settings.out);

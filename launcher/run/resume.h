@@ -53,6 +53,9 @@ std::string find_and_tell(const std::string& folder, const std::string& flag,
 // A list as people want to read it: its beginning, and how many more there are.
 std::vector<std::string> first_few(std::vector<std::string> lines);
 
+// A checkpoint that this user may not read is not damaged: throws FileError.
+void refuse_unreadable(const std::string& folder);
+
 // What a checkpoint may lack and have, as settings say.
 LoadOptions allowances_of(const Settings& settings);
 

@@ -1,9 +1,12 @@
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <optional>
 #include <system_error>
 
+#include "base/files.h"
 #include "checkpoint/file.h"
 #include "checkpoint/find.h"
 #include "checkpoint/format.h"
@@ -36,6 +39,7 @@ ResumePlan plan_auto(const std::string& out) {
     if (flaw.empty()) {
       plan.folders.push_back(steps.back().path);
     } else if (plan.folders.empty()) {
+      refuse_unreadable(steps.back().path);
       plan.passed_over.push_back(flaw);
     }
   }
@@ -86,6 +90,7 @@ std::string newest_of_run(const std::string& folder,
                           std::vector<std::string>* passed_over) {
   std::vector<std::string> damaged;
   const auto newest = checkpoint::newest_complete(folder, &damaged);
+  if (!damaged.empty()) refuse_unreadable(checkpoint::list_steps(folder).back().path);
   if (!newest && !damaged.empty()) refuse_all(damaged, folder);
   if (passed_over) *passed_over = damaged;
   return newest ? newest->path : "";
@@ -120,6 +125,17 @@ void refuse_all(const std::vector<std::string>& reasons, const std::string& out)
   for (const std::string& reason : first_few(reasons)) text += "\n  - " + reason;
   throw Error(ExitCode::kCheckpoint, text, out,
               "restore one of them; or another --out, to start anew");
+}
+
+void refuse_unreadable(const std::string& folder) {
+  const auto refuse_if_unreadable = [](const fs::path& path, int how) {
+    if (::access(path.c_str(), how) != 0 && errno == EACCES)
+      throw_unreadable(path, "read", errno);
+  };
+  refuse_if_unreadable(folder, R_OK | X_OK);
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored))
+    refuse_if_unreadable(entry.path(), R_OK);
 }
 
 std::vector<std::string> first_few(std::vector<std::string> lines) {

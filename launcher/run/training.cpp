@@ -149,7 +149,7 @@ void Training::load_progress() {
   if (!is_first_rank()) return;
   // Damaged ones would be in the way of the steps to come, and of --keep.
   for (const std::string& name : first_few(folder_->set_aside_behind(saved_step_)))
-    tell(fmt::format("set aside as {}/{}", settings_.out, name));
+    warn(fmt::format("set aside as {}/{}", settings_.out, name));
 }
 
 void Training::report_first_values() {

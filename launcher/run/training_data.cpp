@@ -209,6 +209,21 @@ void Training::refuse_other_tokens(const data::Source& source) const {
     refuse_text(*family_, source, shape_.vocab(), settings_.init_from);
 }
 
+namespace {
+
+// Numbers of tokens are no bytes of texts.
+void require_same_kind(const data::Source& trained, const data::Source& evaluated) {
+  const auto* one = dynamic_cast<const data::TokenSource*>(&trained);
+  const auto* other = dynamic_cast<const data::TokenSource*>(&evaluated);
+  if (!one || !other || one->is_text() == other->is_text()) return;
+  throw data::DataError(fmt::format("{} is text, and {} is tokens",
+                                    one->is_text() ? "--data" : "--eval-data",
+                                    one->is_text() ? "--eval-data" : "--data"),
+                        other->where(), "both of one kind");
+}
+
+}  // namespace
+
 void Training::make_samples() {
   const auto seed = static_cast<uint64_t>(settings_.seed);
   const data::SampleShape shape = sample_shape(*family_, shape_, settings_);
@@ -224,6 +239,7 @@ void Training::make_samples() {
   if (settings_.eval_data.empty()) return require_evaluation(num_samples);
   eval_source_ = open_data_at(settings_.eval_data);
   refuse_other_tokens(*eval_source_);
+  require_same_kind(*source_, *eval_source_);
   require_classes(*eval_source_, source_->class_names());
   if (is_first_rank())
     for (const std::string& note : eval_source_->notes(shape)) tell(note);

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -13,6 +12,7 @@
 #include <optional>
 #include <set>
 
+#include "base/text.h"
 #include "engine/comm/started_ranks.h"
 #include "launcher/settings/chosen_model.h"
 #include "launcher/settings/foreign_names.h"
@@ -35,9 +35,7 @@ constexpr std::array<std::string_view, 7> kForeignVariables = {
 // ZERO_STAGE, may well be meant for these.
 std::string advice_for_variable(const std::string& name) {
   constexpr size_t kShort = 5;
-  std::string key = name.substr(5);
-  std::ranges::transform(key, key.begin(),
-                         [](unsigned char c) { return std::tolower(c); });
+  const std::string key = to_lower(name.substr(5));
   if (key.size() <= kShort && !foreign_name_advice(key).empty()) return "";
   return advice_for(key, variable_of);
 }

@@ -1,8 +1,8 @@
 #include "launcher/settings/foreign_names.h"
 
 #include <algorithm>
-#include <cctype>
 
+#include "base/text.h"
 #include "launcher/settings/foreign_tables.h"
 #include "launcher/settings/names.h"
 #include "launcher/settings/values.h"
@@ -12,10 +12,8 @@ namespace {
 
 // Files of other tools have keys within keys: the last one counts.
 std::string normalized_name(const std::string& name) {
-  std::string last = name.substr(name.rfind('.') + 1);
+  std::string last = to_lower(name.substr(name.rfind('.') + 1));
   std::ranges::replace(last, '-', '_');
-  std::ranges::transform(last, last.begin(),
-                         [](unsigned char c) { return std::tolower(c); });
   return last;
 }
 

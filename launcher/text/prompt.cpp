@@ -45,16 +45,18 @@ TokenRow known(const TokenRow& tokens, int64_t vocab) {
   return tokens;
 }
 
-TokenRow tokens_of(const std::string& text, Tokenizer* tokenizer, bool is_text,
-                   int64_t vocab) {
-  return tokenizer ? known(tokenizer->encode(text), vocab)
+TokenRow tokens_before(const std::string& text, Tokenizer* tokenizer, bool is_text,
+                       int64_t vocab) {
+  return tokenizer ? known(tokenizer->encode_open(text), vocab)
                    : parse_prompt(text, is_text, vocab);
 }
 
 Tokenizer::Question question_of(const nlohmann::ordered_json& asked, const Asking& with) {
   const int64_t vocab = with.options.vocab;
   if (asked.is_string())
-    return {tokens_of(asked, with.tokenizer, with.is_text, vocab), with.ends};
+    return {with.tokenizer ? known(with.tokenizer->encode(asked), vocab)
+                           : parse_prompt(asked, with.is_text, vocab),
+            with.ends};
   if (!with.tokenizer)
     throw Error(ExitCode::kUsage, "there is no tokenizer, and so no chat template", "",
                 "--tokenizer DIR");

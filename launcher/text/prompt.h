@@ -36,16 +36,17 @@ struct Asking {
 };
 
 // A text, or an object with messages, as tokens; and what ends the text that follows.
-// Throws Error(kUsage) as tokens_of() and Tokenizer::ask(), and for messages without a
+// Throws Error(kUsage) as Tokenizer::encode() and ask(), and for messages without a
 // tokenizer.
 Tokenizer::Question question_of(const nlohmann::ordered_json& asked, const Asking& with);
 
 // Tokens of a prompt. Throws Error(kUsage) for those that the vocabulary lacks.
 TokenRow known(const TokenRow& tokens, int64_t vocab);
 
-// A text's tokens; without a tokenizer as parse_prompt() reads them. Throws as both.
-TokenRow tokens_of(const std::string& text, Tokenizer* tokenizer, bool is_text,
-                   int64_t vocab);
+// Those of a text that goes on, without what a tokenizer puts behind it; without a
+// tokenizer as parse_prompt() reads them. Throws as both.
+TokenRow tokens_before(const std::string& text, Tokenizer* tokenizer, bool is_text,
+                       int64_t vocab);
 
 // The same on all ranks: throws Error(kUsage) on a host that lacks the tokenizer which
 // others have. Collective.

@@ -14,6 +14,7 @@
 
 #include "base/hash.h"
 #include "base/processes.h"
+#include "base/text.h"
 #include "checkpoint/error.h"
 #include "checkpoint/file.h"
 #include "checkpoint/format.h"
@@ -85,7 +86,8 @@ json counted_manner(const TextOptions& options) {
 
 // Texts whose lines may be chats, in which a date may be told.
 bool has_lines(const std::string& path) {
-  const std::string bare = path.ends_with(".gz") ? path.substr(0, path.size() - 3) : path;
+  const std::string name = to_lower(path);
+  const std::string bare = name.ends_with(".gz") ? name.substr(0, name.size() - 3) : name;
   return bare.ends_with(".jsonl") || bare.ends_with(".ndjson") || bare.ends_with(".json");
 }
 
@@ -97,7 +99,7 @@ std::string stamp_of(const data::TokenSource& texts, const TextOptions& options)
     all.push_back(counted_manner(options));
   for (const std::string& path : texts.paths()) {
     struct stat status {};
-    if (::stat(path.c_str(), &status) != 0) throw_errno(path, "look", errno);
+    if (::stat(path.c_str(), &status) != 0) throw_unreadable(path, "look", errno);
     all.push_back({fs::absolute(path).string(), status.st_size, status.st_mtim.tv_sec,
                    status.st_mtim.tv_nsec, status.st_ino});
   }

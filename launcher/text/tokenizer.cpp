@@ -20,10 +20,18 @@ bool Tokenizer::has_template() {
   return child_->ask<bool>({{"has_template", true}}, "is_there");
 }
 
-std::vector<int64_t> Tokenizer::encode(const std::string& text) {
+std::vector<int64_t> Tokenizer::ids(const char* verb, const std::string& text) {
   if (!is_utf8(text))
     throw Error(ExitCode::kUsage, "the text is not valid UTF-8", "", "iconv -t utf-8");
-  return child_->ask<std::vector<int64_t>>({{"encode", text}}, "ids");
+  return child_->ask<std::vector<int64_t>>({{verb, text}}, "ids");
+}
+
+std::vector<int64_t> Tokenizer::encode(const std::string& text) {
+  return ids("encode", text);
+}
+
+std::vector<int64_t> Tokenizer::encode_open(const std::string& text) {
+  return ids("encode_open", text);
 }
 
 Tokenizer::Question Tokenizer::ask(const nlohmann::ordered_json& asked,

@@ -25,6 +25,8 @@ class Tokenizer {
 
   // With what the tokenizer puts around a text.
   std::vector<int64_t> encode(const std::string& text);
+  // The same of a text that goes on: without what is put behind it.
+  std::vector<int64_t> encode_open(const std::string& text);
   // Above all ids of its tokens.
   int64_t vocab() const { return vocab_; }
   // Is there a chat template beside it?
@@ -47,6 +49,8 @@ class Tokenizer {
   void restart();
 
  private:
+  std::vector<int64_t> ids(const char* verb, const std::string& text);
+
   std::unique_ptr<PythonChild> child_;
   int64_t vocab_;
 };

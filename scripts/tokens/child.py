@@ -5,6 +5,8 @@
      true}
     {"encode": TEXT}    as transformers does, with what the   {"ids": [...]}
                         tokenizer puts around a text
+    {"encode_open":     the same of a text that goes on,      {"ids": [...]}
+     TEXT}              without what is put behind it
     {"next": [N, ID]}   what one more token adds to text N,    {"text": TEXT}
                         of several that grow together, in
                         whole characters; of null what waits
@@ -45,7 +47,7 @@ import time
 
 if __name__ == "__main__":  # `python3 -I` looks for nothing here
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from tokens.corpus import read_json, separator_of, tokenize, vocabulary_of
+from tokens.corpus import read_json, separator_of, template_of, tokenize, vocabulary_of
 from tokens.examples import ExampleWriter, GuardedEncoder, Manner, Reader, Work, are_examples, make_examples, shapes_in
 from tokens.json_lines import Wrong, is_json_lines
 from tokens.problem import MachineProblem, Problem
@@ -158,6 +160,10 @@ class Child:
 
     def encode(self, text):
         return {"ids": self.tokenizer.encode(text).ids}
+
+    def encode_open(self, text):
+        ids = self.tokenizer.encode(text).ids
+        return {"ids": ids[:len(ids) - len(template_of(self.tokenizer)[1])]}
 
     def next(self, of_text):
         number, token = of_text

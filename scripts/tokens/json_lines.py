@@ -54,7 +54,7 @@ def is_json_lines(path):
     if not name.endswith(".json"):
         return name.endswith((".jsonl", ".ndjson"))
     with Input(path, lambda _: None) as file:
-        first = next(iter(file), b"")
+        first = next(iter(file), b"").removeprefix(codecs.BOM_UTF8)
     if first.lstrip().startswith(b"["):
         raise DataProblem("this is a list, not an object on every line", path, "jq -c .[] FILE > FILE.jsonl")
     try:
@@ -65,10 +65,11 @@ def is_json_lines(path):
 
 def object_of(raw):
     """The object of a line; None: the line is empty. Raises Wrong."""
+    line = raw.removeprefix(codecs.BOM_UTF8)
     try:
-        value = json.loads(raw.removeprefix(codecs.BOM_UTF8).decode("utf-8").rstrip()) if raw.strip() else None
+        value = json.loads(line.decode("utf-8").rstrip()) if line.strip() else None
     except UnicodeDecodeError as error:
-        raise Wrong(*NO_UTF8, error.start) from None
+        raise Wrong(*NO_UTF8, error.start + len(raw) - len(line)) from None
     except (ValueError, RecursionError) as error:
         raise Wrong(f"the line is no JSON: {error}") from None
     if value is not None and not isinstance(value, dict):

@@ -14,6 +14,7 @@ from tokens.problem import DataProblem
 ENOUGH = 16  # tokens
 Token = namedtuple("Token", "id begin end begins_word")  # a word: what the tokenizer splits a text into first
 
+
 class Seams:
     """Of one document after another. encode: a text's tokens, with their places."""
 
@@ -70,17 +71,19 @@ def seam_of(earlier, later, length, overlap):
     is_all = match.size == len(ours) == len(theirs)
     if match.size < (2 if is_all else ENOUGH):
         return None
-    middle = match.size // 2
-    words = [i for i in range(1, match.size) if ours[match.a + i].begins_word]
-    at = min(words, key=lambda i: abs(i - middle), default=middle)
+    shared = ours[match.a:match.a + match.size]
+    borders = [i for i in range(1, match.size) if shared[i].begin >= shared[i - 1].end]  # not within a character
+    words = [i for i in borders if shared[i].begins_word]
+    if not borders:
+        return None
+    at = min(words or borders, key=lambda i: abs(2 * i - match.size))
     return first + match.a + at, second + match.b + at
 
 
 def tokens_in(encoding, shift, begin, end):
     """The number of the first token that begins in [begin, end), and these tokens. shift: of the text."""
-    places = encoding.offsets
+    ids, places, words = encoding.ids, encoding.offsets, encoding.word_ids  # each time a copy
     first = bisect_left(places, begin - shift, key=itemgetter(0))
     last = bisect_left(places, end - shift, lo=first, key=itemgetter(0))
-    words = encoding.word_ids
-    return first, [Token(encoding.ids[i], places[i][0] + shift, places[i][1] + shift, i > 0 and words[i] != words[i - 1])
+    return first, [Token(ids[i], places[i][0] + shift, places[i][1] + shift, i > 0 and words[i] != words[i - 1])
                    for i in range(first, last)]

@@ -234,6 +234,8 @@ TEST_F(CommitTest, ProbingLeavesNothing) {
   make_run_folder(run + "/new/deep");
   probe_writable(OpenRun(run + "/new/deep"));
   EXPECT_TRUE(files_of(run + "/new/deep").empty());
+  make_run_folder(run + "/other/../beside");
+  EXPECT_TRUE(fs::is_directory(run + "/beside"));
   FaultyIo io;
   io.fail_at = 2;
   io.error = EROFS;

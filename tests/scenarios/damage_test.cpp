@@ -38,7 +38,7 @@ class DamagedCheckpoint : public Scenario {
     const Outcome outcome =
         run(2, train("a", {"--steps=4", "--dump-state", path("state")}));
     EXPECT_EQ(outcome.rc, 0) << outcome.out << outcome.err;
-    EXPECT_THAT(outcome.out,
+    EXPECT_THAT(outcome.err,
                 ContainsRegex("passed over: .*step_000000000004.*" + reason));
     EXPECT_THAT(outcome.out, HasSubstr("resumed step 2 from"));
     expect_same(read_state(path("state_4")), read_state(path("state")));
@@ -110,7 +110,7 @@ TEST_F(DamagedCheckpoint, KeepCountsNoneThatWasSetAside) {
   flip_a_byte(shard());
   const Outcome outcome = run(2, train("a", {"--steps=3", "--save-every=1", "--keep=1"}));
   EXPECT_EQ(outcome.rc, 0) << outcome.err;
-  EXPECT_THAT(outcome.out,
+  EXPECT_THAT(outcome.err,
               HasSubstr("set aside as " + path("a/step_000000000004") + ".damaged"));
   EXPECT_EQ(checkpoints("a"), Words{"step_000000000003"});
   EXPECT_TRUE(has("a/step_000000000004.damaged/manifest.json"));
@@ -122,7 +122,7 @@ TEST_F(DamagedCheckpoint, AFileOfSuchANameIsSomebodyElses) {
   const Outcome outcome = run(2, train("a", {"--steps=5"}));
   EXPECT_EQ(outcome.rc, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("resumed step 4"));
-  EXPECT_THAT(outcome.out, Not(HasSubstr("passed over")));
+  EXPECT_THAT(outcome.err, Not(HasSubstr("passed over")));
   const Outcome refused = run(2, train("a", {"--steps=10"}));
   EXPECT_EQ(refused.rc, 2);
   EXPECT_THAT(refused.err, HasSubstr("name of a checkpoint that this run may save"));

@@ -241,7 +241,7 @@ TEST_F(Lora, SavesWhatWasTrainedBeforeItWasFrozen) {
   EXPECT_EQ(outcome.rc, 5);
   EXPECT_THAT(outcome.err,
               AllOf(HasSubstr("which are in no checkpoint"), HasSubstr(base)));
-  EXPECT_THAT(outcome.out, Not(HasSubstr("passed over")));
+  EXPECT_THAT(outcome.err, Not(HasSubstr("passed over")));
 }
 
 TEST_F(Lora, EvaluatesPeftsAdapters) {

@@ -208,7 +208,7 @@ TEST_F(Stopping, TermToMpirunLeavesAWholeCheckpoint) {
   const Outcome again = run(2, train("a", {more}));
   EXPECT_EQ(again.rc, 0) << again.err;
   EXPECT_THAT(again.out, HasSubstr("resumed step"));
-  EXPECT_THAT(again.out, Not(HasSubstr("passed over")));
+  EXPECT_THAT(again.err, Not(HasSubstr("passed over")));
 }
 
 TEST_F(Stopping, AStoppedProcessKeepsItsLock) {

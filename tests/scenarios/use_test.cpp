@@ -90,6 +90,17 @@ TEST_F(UseOfACheckpoint, EvalTakesWhatTheRunHasHeldOut) {
   EXPECT_THAT(all, HasSubstr("of 1250 samples"));
 }
 
+TEST_F(UseOfACheckpoint, EvalKnowsTheRunsOwnDataAgain) {
+  Words words = train("c", {"--steps=1", "--eval-fraction=0.1"});
+  std::ranges::replace(words, path("data.txt"), write("own.txt", std::string(900, 'x')));
+  EXPECT_EQ(run(0, words).rc, 0);
+  EXPECT_EQ(eval(0, {"--from", path("c")}).rc, 0);
+  write("own.txt", std::string(900, 'y'));
+  const Outcome changed = run(0, verb("eval", {"--from", path("c"), "--threads=1"}));
+  EXPECT_EQ(changed.rc, 6);
+  EXPECT_THAT(changed.err, HasSubstr("data have changed"));
+}
+
 TEST_F(UseOfACheckpoint, EvalOfAnEarlierStepAndOtherData) {
   const std::string other = write("other.txt", std::string(200, 'x'));
   const Outcome outcome =

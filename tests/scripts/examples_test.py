@@ -20,7 +20,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers  # 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 from tokens.corpus import read_json  # noqa: E402
-from tokens.examples import ExampleWriter, Manner, Work, are_examples, make_examples, shapes_in  # noqa: E402
+from tokens.examples import ExampleWriter, Manner, Reader, Work, are_examples, make_examples, shapes_in  # noqa: E402
 from tokens.problem import Problem  # noqa: E402
 from tokens.template import ChatTemplate  # noqa: E402
 from tokens.shapes import Chat  # noqa: E402
@@ -225,6 +225,10 @@ class ExamplesTest(unittest.TestCase):
         expected = ["<|user|>\nab<|end|>\n<|assistant|>\n[[c<|end|>]]\n"]
         self.assertEqual(self.make(PARTS, record), expected)
         self.assertEqual(self.make(PLAIN, record), expected)
+        record["messages"].pop()
+        (self.path / "chat_template.jinja").write_text(PLAIN)
+        reader = Reader(self.tokenizer, str(self.path), [], Manner("text", "assistant", "", "2026-11-26", "error"))
+        self.assertEqual(reader.question(record), "<|user|>\nab<|end|>\n<|assistant|>\n")
         record["messages"][0]["content"][0]["type"] = "image"
         self.assertIn("no text", self.refused(PLAIN, record))
 

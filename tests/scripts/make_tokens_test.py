@@ -136,15 +136,17 @@ class MakeTokensTest(unittest.TestCase):
         threes = gpt2_like()
         threes.pre_tokenizer = pre_tokenizers.Sequence([
             pre_tokenizers.Split(Regex(r"\p{N}{1,3}"), "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False)])
+        pick = random.Random(1)
         unknown = Tokenizer(models.WordPiece({END: 0, "[UNK]": 1, "dog": 2}, unk_token="[UNK]"))
         unknown.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
         digits = "".join(map(str, range(800)))
         for tokenizer, text in ((joins_all, "a\nb" * 99), (trims, "\n".join(["ick", "dog"] * 400)),
                                 (trained(threes, some_text(1) + digits), some_text(2) + digits + "\n" + digits),
+                                (gpt2_like(), "".join(pick.choice("東京都🦊12") for _ in range(900))),
                                 (unknown, "x" * 300 + " dog " + "y" * 50 + " dog" * 99)):
             def encode(part, tokenizer=tokenizer):
                 return tokenizer.encode(part, add_special_tokens=False)
-            for piece_chars in 4, 60, 200:
+            for piece_chars in 4, 60, 150, 200, 300:
                 with self.subTest(text=text[:9], piece_chars=piece_chars):
                     seams = Seams(encode)
                     ids = [seams.add(piece, encode(piece.text)) for piece in cut([text[:99], text[99:]], piece_chars, "")]

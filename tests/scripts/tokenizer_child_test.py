@@ -64,6 +64,14 @@ class TokenizerChildTest(unittest.TestCase):
         self.assertEqual("".join(piece["text"] for piece in pieces), "<|begin|>" + TEXT)
         self.assertIn("", [piece["text"] for piece in pieces])  # within a character
 
+    def test_a_text_that_goes_on_has_nothing_behind_it(self):
+        self.tokenizer.post_processor = processors.TemplateProcessing(
+            single="<|begin|> $A <|begin|>", special_tokens=[("<|begin|>", 0)])
+        self.tokenizer.save(str(self.path))
+        closed, opened = self.ask({"open": str(self.path)}, {"encode": TEXT}, {"encode_open": TEXT})[1:]
+        self.assertEqual(closed["ids"][-1], 0)
+        self.assertEqual(opened["ids"], closed["ids"][:-1])
+
     def test_bytes_that_are_no_character_stand_in_the_text(self):
         begin = self.tokenizer.encode("\N{EURO SIGN}", add_special_tokens=False).ids[:-1]
         after = self.tokenizer.encode("a", add_special_tokens=False).ids

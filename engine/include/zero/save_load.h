@@ -43,7 +43,8 @@ struct SavedState {
 };
 
 struct LoadOptions {
-  // False: masters and buffers only, the optimizer's state stays zero, num_steps 0.
+  // False: masters and buffers only, the optimizer's state stays zero, num_steps 0, and
+  // the loss scale of fp16 the first.
   bool with_optimizer = true;
   // The run goes on, but the optimizer's state starts afresh, all zeros: for another
   // optimizer than the one that saved.
@@ -132,7 +133,7 @@ std::shared_ptr<Save> save_async(Engine& engine, const checkpoint::OpenRun* run,
 // of the engine is changed; so are numbers of the engine that saved it (FORMAT.md's
 // "engine") that this one does not know. Damage is a CheckpointError. Damaged bytes are
 // found while reading: then every rank throws, and the engine must load something else
-// before it goes on.
+// before it goes on. Between backward() and step() an Error(kUsage).
 SavedState load_checkpoint(Engine& engine, const std::string& folder,
                            const LoadOptions& options = {});
 
@@ -173,7 +174,8 @@ struct SafetensorsNames {
 // stand there under any of its names; under several, they must be equal. Returns the
 // names of dead tensors. Missing, extra and misshapen ones are listed in one
 // CheckpointError, before anything of the engine is changed; an error while reading is
-// thrown by all ranks, and the engine must load something before it goes on.
+// thrown by all ranks, and the engine must load something before it goes on. Between
+// backward() and step() an Error(kUsage).
 std::vector<std::string> load_safetensors(Engine& engine, const std::string& folder,
                                           const SafetensorsNames& names = {});
 

@@ -139,7 +139,12 @@ void WeightStreamer::unshard(int index, Direction direction) {
   UnitWeights& unit = units_[index];
   if (!unit.parts.empty() && unit.num_users == 0) bring(index);
   ++unit.num_users;
-  prefetch_after(index, direction);
+  try {
+    prefetch_after(index, direction);
+  } catch (...) {
+    reshard(index);
+    throw;
+  }
 }
 
 void WeightStreamer::reshard(int index) {

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 
+#include "base/text.h"
 #include "launcher/data/mapped_file.h"
 
 namespace zero::data {
@@ -35,10 +35,7 @@ Encoding encoding_of(std::span<const unsigned char> head) {
 }
 
 bool is_image_name(std::string_view name) {
-  std::string lower(name);
-  std::ranges::transform(lower, lower.begin(), [](unsigned char c) {
-    return static_cast<char>(std::tolower(c));
-  });
+  const std::string lower = to_lower(name);
   return lower.ends_with(".png") || lower.ends_with(".jpg") || lower.ends_with(".jpeg");
 }
 

@@ -71,7 +71,12 @@ std::vector<std::string> numbered_classes(int64_t count) {
 
 ImageSource::ImageSource(const std::vector<std::string>& paths, ImageLabels labels) {
   if (paths.empty()) throw DataError("no data is given", "--data", "give --data PATH...");
-  for (const std::string& path : paths) add_path(path, labels);
+  for (const std::string& path : paths) {
+    add_path(path, labels);
+    const fs::path given(path);
+    const fs::path above = fs::is_directory(given) ? given : given.parent_path();
+    begins_.resize(parts_.size(), paths.size() == 1 ? fs::path() : above / "");
+  }
   for (const auto& part : parts_) {
     ends_.push_back((ends_.empty() ? 0 : ends_.back()) + part->num_images());
     if (part->class_names().size() > class_names_.size())
@@ -114,7 +119,12 @@ void ImageSource::check_alike() const {
 ImageSource::Place ImageSource::place(int64_t i) const {
   assert(0 <= i && i < num_images());
   const auto p = static_cast<size_t>(std::ranges::upper_bound(ends_, i) - ends_.begin());
-  return {*parts_[p], i - (ends_[p] - parts_[p]->num_images())};
+  return {*parts_[p], i - (ends_[p] - parts_[p]->num_images()), begins_[p]};
+}
+
+std::string ImageSource::name(int64_t i) const {
+  const Place at = place(i);
+  return at.begin + at.part.name(at.i);
 }
 
 std::string ImageSource::describe() const {

@@ -37,8 +37,9 @@ class ImageSource : public Source {
     return of_part(i, &ImagePart::label);
   }  // in [0, num_classes()), or kNoLabel
 
-  // The path below the given one, or the file and the number in it: "test.bin:17".
-  std::string name(int64_t i) const { return of_part(i, &ImagePart::name); }
+  // The path below the given one, or the file and the number in it: "test.bin:17". Of
+  // several given paths behind that one.
+  std::string name(int64_t i) const;
 
   // Throws DataError with the file's name for an image that is damaged or changed.
   Image read(int64_t i) const { return of_part(i, &ImagePart::read); }
@@ -61,7 +62,8 @@ class ImageSource : public Source {
  private:
   struct Place {
     const ImagePart& part;
-    int64_t i;  // in it
+    int64_t i;                 // in it
+    const std::string& begin;  // of its names
   };
   Place place(int64_t i) const;
   template <class Result>
@@ -74,7 +76,8 @@ class ImageSource : public Source {
 
   // Constant after construction.
   ImageParts parts_;
-  std::vector<int64_t> ends_;  // number behind each part's last image
+  std::vector<std::string> begins_;  // of each part's names
+  std::vector<int64_t> ends_;        // number behind each part's last image
   std::vector<std::string> class_names_;
 };
 

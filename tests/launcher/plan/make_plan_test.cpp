@@ -76,10 +76,10 @@ TEST(MakePlan, GathersNothingAheadWhereThatAloneHasNoRoom) {
   const int64_t usual = plan_of("1", 0).node_bytes(),
                 least = plan_of("0", 0).node_bytes();
   ASSERT_LT(least, usual);
-  EXPECT_EQ(plan_of("auto", usual).prefetch, "1");
-  EXPECT_EQ(plan_of("auto", usual - 1).prefetch, "0");
+  EXPECT_EQ(plan_of("auto", usual).settings.prefetch, "1");
+  EXPECT_EQ(plan_of("auto", usual - 1).settings.prefetch, "0");
   EXPECT_EQ(plan_of("auto", usual - 1).node_bytes(), least);
-  EXPECT_EQ(plan_of("1", usual - 1).prefetch, "1") << "as it was told";
+  EXPECT_EQ(plan_of("1", usual - 1).settings.prefetch, "1") << "as it was told";
 }
 
 TEST(LargestProduct, IsThatOfTheHostsWidestLayer) {

@@ -257,6 +257,9 @@ TEST_F(NpyTest, ReadsBothLayoutsAndGray) {
   EXPECT_EQ(last.describe(), "NPY, 2 images, 5 classes");
   EXPECT_EQ(labels_of(last), (Labels{4, 0}));
   EXPECT_EQ(last.name(1), "images.npy:1");
+  const std::string twice = write_arrays(two_images(), two_labels());
+  const ImageSource both({twice, twice});
+  EXPECT_EQ(both.name(3), twice + "/images.npy:1");
   EXPECT_EQ(last.read(1), (Image{2, 3, bytes_from(18, 1, 18)}));
   EXPECT_EQ(last.class_names()[4], "4");
   const ImageSource first(
