@@ -69,7 +69,10 @@ TEST_F(ImageFolderTest, ImagesWithoutLabelsLieAnywhere) {
   write("flat/1.png", png(picture(3, 3)));
   write("flat/deep/3.png", png(picture(4, 4)));
   const ImageSource source({path("flat"), path("flat/1.png")}, ImageLabels::kNone);
-  EXPECT_EQ(names_of(source), (Strings{"1.png", "2.png", "deep/3.png", "1.png"}));
+  EXPECT_EQ(names_of(source), (Strings{path("flat/1.png"), path("flat/2.png"),
+                                       path("flat/deep/3.png"), path("flat/1.png")}));
+  const ImageSource one({path("flat")}, ImageLabels::kNone);
+  EXPECT_EQ(names_of(one), (Strings{"1.png", "2.png", "deep/3.png"}));
   EXPECT_EQ(source.label(3), kNoLabel);
   EXPECT_EQ(source.read(3), picture(3, 3));
   EXPECT_EQ(source.num_classes(), 0);
@@ -257,9 +260,8 @@ TEST_F(NpyTest, ReadsBothLayoutsAndGray) {
   EXPECT_EQ(last.describe(), "NPY, 2 images, 5 classes");
   EXPECT_EQ(labels_of(last), (Labels{4, 0}));
   EXPECT_EQ(last.name(1), "images.npy:1");
-  const std::string twice = write_arrays(two_images(), two_labels());
-  const ImageSource both({twice, twice});
-  EXPECT_EQ(both.name(3), twice + "/images.npy:1");
+  const ImageSource both({path("n"), path("n")});
+  EXPECT_EQ(both.name(3), path("n/images.npy:1"));
   EXPECT_EQ(last.read(1), (Image{2, 3, bytes_from(18, 1, 18)}));
   EXPECT_EQ(last.class_names()[4], "4");
   const ImageSource first(
