@@ -39,6 +39,10 @@ void add_all(const std::string& mount, std::string group, int version,
   }
 }
 
+std::string problem_of(const std::string& action, int error) {
+  return "cannot " + action + ": " + std::generic_category().message(error);
+}
+
 }  // namespace
 
 FileError::FileError(std::string file, std::string fqn, std::string problem,
@@ -72,16 +76,15 @@ std::string cure_of(int error) {
 }
 
 void throw_errno(const std::string& path, const std::string& action, int error) {
-  throw FileError(path, "",
-                  "cannot " + action + ": " + std::generic_category().message(error),
-                  cure_of(error));
+  throw FileError(path, "", problem_of(action, error), cure_of(error));
 }
 
 void throw_unreadable(const std::string& path, const std::string& action, int error) {
-  if (error != EACCES && error != EPERM) throw_errno(path, action, error);
-  throw FileError(path, "",
-                  "cannot " + action + ": " + std::generic_category().message(error),
-                  "make it readable (chmod u+rX), or start as the user whose it is");
+  const bool is_forbidden = error == EACCES || error == EPERM;
+  throw FileError(path, "", problem_of(action, error),
+                  is_forbidden
+                      ? "make it readable (chmod u+rX), or start as the user whose it is"
+                      : cure_of(error));
 }
 
 std::optional<int64_t> read_number(const std::string& path) {

@@ -241,8 +241,11 @@ void load(LoadedModel& loaded, const World& world, std::unique_ptr<Ranks> ranks)
 
 // `ranks` and `hosts`, which count before anything of the checkpoint is known.
 RanksToStart asked_ranks(const VerbCall& call) {
-  RanksToStart ranks{0, "", call.line.words, ""};
-  for (const auto& [key, value] : given_values(call.line, call.environment)) {
+  const RawValues given = given_values(call.line, call.environment);
+  RanksToStart ranks;
+  ranks.words = call.line.words;
+  ranks.reads_input = given.contains("sample_interactive");
+  for (const auto& [key, value] : given) {
     if (value.words.size() != 1) continue;  // told with all other problems
     if (key == "ranks")
       ranks.count = static_cast<int>(parse_integer(value.words[0]).value_or(0));
@@ -258,12 +261,10 @@ int use_checkpoint(const std::string& verb, const VerbCall& call,
                    const std::function<void(LoadedModel&, Ranks&)>& prepare) {
   const CommandLine& line = call.line;
   if (!line.problems.empty()) throw to_error(line.problems, verb);
-  RanksToStart to_start = asked_ranks(call);
+  const RanksToStart to_start = asked_ranks(call);
   if (call.announced || to_start.count > 0)
     check_start(call.environment, call.announced, to_start.count);
   if (!call.announced && to_start.count > 1) {
-    to_start.reads_input =
-        given_values(line, call.environment).contains("sample_interactive");
     catch_stop_signals();
     return start_ranks(to_start);
   }

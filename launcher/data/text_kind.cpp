@@ -133,4 +133,9 @@ std::optional<TextKind> kind_of_text(std::string_view head) {
   return {};
 }
 
+bool names_json_lines(std::string_view path) {
+  const std::string name = to_lower(path);
+  return name.ends_with(".jsonl") || name.ends_with(".ndjson") || name.ends_with(".json");
+}
+
 }  // namespace zero::data

@@ -21,4 +21,7 @@ struct TextKind {
 //   Latin-1    is not UTF-8
 std::optional<TextKind> kind_of_text(std::string_view head);
 
+// Is it JSONL by its name, in letters of either case: .jsonl, .ndjson or .json?
+bool names_json_lines(std::string_view path);
+
 }  // namespace zero::data

@@ -3,14 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <utility>
 
-#include "base/text.h"
+#include "launcher/data/text_kind.h"
 #include "launcher/run/console.h"
 #include "launcher/settings/shallow_json.h"
 #include "launcher/settings/values.h"
@@ -20,12 +19,6 @@ namespace zero::launcher {
 namespace {
 
 using nlohmann::ordered_json;
-
-bool is_json_lines(const std::string& path) {
-  constexpr std::array kEndings = {".jsonl", ".ndjson", ".json"};
-  return std::ranges::any_of(
-      kEndings, [name = to_lower(path)](const char* end) { return name.ends_with(end); });
-}
 
 JsonLine json_line(int64_t number, const std::string& line) {
   JsonLine read{number, parse_shallow<ordered_json>(line)};
@@ -105,7 +98,7 @@ void tell_unused(const std::string& path, size_t num_wrong) {
 
 std::vector<PromptLine> read_prompts(const std::string& path) {
   std::vector<PromptLine> prompts;
-  if (is_json_lines(path)) {
+  if (data::names_json_lines(path)) {
     for (const JsonLine& line : read_json_lines(path, "--prompts FILE"))
       prompts.push_back(prompt_of(line));
     return prompts;

@@ -22,6 +22,7 @@
 #include "checkpoint/own_folder.h"
 #include "engine/comm/agreement.h"
 #include "engine/watch/activity.h"
+#include "launcher/data/text_kind.h"
 #include "launcher/data/token_source.h"
 #include "launcher/process/stop.h"
 #include "launcher/run/console.h"
@@ -86,9 +87,8 @@ json counted_manner(const TextOptions& options) {
 
 // Texts whose lines may be chats, in which a date may be told.
 bool has_lines(const std::string& path) {
-  const std::string name = to_lower(path);
-  const std::string bare = name.ends_with(".gz") ? name.substr(0, name.size() - 3) : name;
-  return bare.ends_with(".jsonl") || bare.ends_with(".ndjson") || bare.ends_with(".json");
+  const bool is_packed = to_lower(path).ends_with(".gz");
+  return data::names_json_lines(is_packed ? path.substr(0, path.size() - 3) : path);
 }
 
 // Where texts and their tokenizer are, and whether they have changed since.

@@ -144,6 +144,7 @@ class Child:
         self.tokenizers, self.workers = tokenizers, workers
         self.tokenizer = self.folder = self.path = None
         self.texts, self.readers = {}, {}
+        self.behind = None  # tokens behind each text, once they are asked for
 
     def open(self, path):
         self.folder, self.path = os.path.dirname(path), path
@@ -152,6 +153,7 @@ class Child:
             self.tokenizer = load(self.tokenizers, path)
         except Exception as error:
             raise Problem(f"tokenizers cannot read this: {error}", path) from None
+        self.behind = None
         self.restart()
         return {"vocab": vocabulary_of(self.tokenizer)}
 
@@ -162,8 +164,10 @@ class Child:
         return {"ids": self.tokenizer.encode(text).ids}
 
     def encode_open(self, text):
+        if self.behind is None:
+            self.behind = template_of(self.tokenizer)[1]
         ids = self.tokenizer.encode(text).ids
-        return {"ids": ids[:len(ids) - len(template_of(self.tokenizer)[1])]}
+        return {"ids": ids[:len(ids) - len(self.behind)]}
 
     def next(self, of_text):
         number, token = of_text
