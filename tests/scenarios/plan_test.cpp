@@ -45,7 +45,7 @@ TEST_F(Plan, WhatItWritesFitsAndIsNobodyElses) {
   EXPECT_THAT(read_file(file), HasSubstr("\n# warmup_steps = "));  // a run's own choice
   const Outcome taken = plan(asked);
   EXPECT_EQ(taken.rc, 2);
-  EXPECT_THAT(taken.err, HasSubstr("File exists"));
+  EXPECT_THAT(taken.err, HasSubstr("it is there already"));
 }
 
 TEST_F(Plan, AGpuThatIsNotHere) {
