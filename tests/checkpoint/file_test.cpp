@@ -106,9 +106,13 @@ TEST_F(DirectReadTest, SaysThatAFileIsCutOff) {
 
 TEST_F(DirectReadTest, TheCacheIsAskedForWholeRanges) {
   const File file = Folder(run).open("a");
-  EXPECT_TRUE(file.is_cached(0, std::ssize(bytes))) << "it was just written";
-  EXPECT_TRUE(file.is_cached(kBlock + 7, 1));
-  EXPECT_FALSE(file.is_cached(2 * kBlock, 4 * kBlock)) << "there is no such block";
+  for (const bool is_old : {false, true}) {
+    pretend_an_old_system(is_old);
+    EXPECT_TRUE(file.is_cached(0, std::ssize(bytes))) << "it was just written";
+    EXPECT_TRUE(file.is_cached(kBlock + 7, 1));
+    EXPECT_FALSE(file.is_cached(2 * kBlock, 4 * kBlock)) << "there is no such block";
+  }
+  pretend_an_old_system(false);
   const WatchedReads reads;  // nothing is cached
   EXPECT_FALSE(file.is_cached(kBlock + 7, 1));
 }

@@ -1,5 +1,6 @@
 #include "read_calls.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -7,12 +8,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdarg>
 #include <mutex>
 
 namespace zero::checkpoint::testing::read_calls {
 namespace {
 
 thread_local int num_interrupted = 0;
+thread_local bool is_old = false;
 
 struct Watch {
   std::mutex mutex;
@@ -62,6 +65,23 @@ extern "C" ssize_t pread(int file, void* out, size_t bytes, off_t offset) {
   return ::syscall(SYS_pread64, file, out, bytes, offset);
 }
 
+// Without a cache, and where it shall not be told, cachestat(2) is not there.
+extern "C" long syscall(long number, ...) noexcept {
+  using Call = long (*)(long, ...);
+  static const auto call = reinterpret_cast<Call>(::dlsym(RTLD_NEXT, "syscall"));
+  constexpr long kCachestat = 451;
+  if (number == kCachestat && (!read_calls::has_cache() || read_calls::is_old)) {
+    errno = ENOSYS;
+    return -1;
+  }
+  long words[6];
+  va_list list;
+  va_start(list, number);
+  for (long& word : words) word = va_arg(list, long);
+  va_end(list);
+  return call(number, words[0], words[1], words[2], words[3], words[4], words[5]);
+}
+
 extern "C" int mincore(void* mapped, size_t bytes, unsigned char* pages) noexcept {
   if (read_calls::has_cache())
     return static_cast<int>(::syscall(SYS_mincore, mapped, bytes, pages));
@@ -93,6 +113,7 @@ std::vector<ReadCall> WatchedReads::calls() const {
 }
 
 void interrupt_reads(int num_reads) { read_calls::num_interrupted = num_reads; }
+void pretend_an_old_system(bool is_old) { read_calls::is_old = is_old; }
 int num_reads_to_interrupt() { return read_calls::num_interrupted; }
 
 }  // namespace zero::checkpoint::testing

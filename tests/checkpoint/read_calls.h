@@ -30,4 +30,7 @@ class WatchedReads {
 void interrupt_reads(int num_reads);
 int num_reads_to_interrupt();
 
+// For this thread the system does not tell what it has in its cache (Linux before 6.5).
+void pretend_an_old_system(bool is_old);
+
 }  // namespace zero::checkpoint::testing
