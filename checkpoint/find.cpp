@@ -69,13 +69,23 @@ std::vector<int64_t> misnamed_steps(const Folder& run) {
 
 std::optional<StepFolder> newest_complete(const std::string& run,
                                           std::vector<std::string>* passed_over) {
+  constexpr int kMostLists = 100;
+  std::vector<std::string> flaws;
   auto steps = list_steps(run);
-  for (; !steps.empty(); steps.pop_back()) {
+  for (int num_lists = 1; !steps.empty();) {
     const std::string flaw = flaw_of(steps.back());
-    if (flaw.empty()) return steps.back();
-    if (passed_over != nullptr) passed_over->push_back(flaw);
+    if (flaw.empty()) break;
+    if (!exists(steps.back().path) && num_lists++ < kMostLists) {  // a run goes on
+      flaws.clear();
+      steps = list_steps(run);
+    } else {
+      flaws.push_back(flaw);
+      steps.pop_back();
+    }
   }
-  return std::nullopt;
+  if (passed_over != nullptr)
+    passed_over->insert(passed_over->end(), flaws.begin(), flaws.end());
+  return steps.empty() ? std::nullopt : std::optional(steps.back());
 }
 
 }  // namespace zero::checkpoint

@@ -2,7 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <filesystem>
+#include <thread>
 
 #include "checkpoint/error.h"
 #include "checkpoint/file.h"
@@ -66,6 +68,24 @@ TEST_F(FindTest, PassesOverWhatIsNotComplete) {
   EXPECT_NE(passed_over[2].find("step_000000000004/manifest.json: is missing"),
             std::string::npos);
   EXPECT_NE(passed_over[3].find(shard_file(1, 2) + ": is missing"), std::string::npos);
+}
+
+TEST_F(FindTest, ARunThatRemovesWhatWasListedHasANewerOne) {
+  save(small_model(), {.step = 1});
+  std::atomic<bool> is_over = false;
+  std::thread training([&] {
+    for (int64_t step = 2; !is_over; ++step) {
+      save(small_model(), {.step = step});
+      purge(OpenRun(run), {.keep = 1}, step);
+    }
+  });
+  std::vector<std::string> passed_over;
+  int num_missed = 0;
+  for (int i = 0; i < 1000; ++i) num_missed += newest(&passed_over) < 0;
+  is_over = true;
+  training.join();
+  EXPECT_EQ(num_missed, 0);
+  EXPECT_THAT(passed_over, ::testing::IsEmpty());
 }
 
 TEST_F(FindTest, ACheckpointThatWasMovedAndLinkedBackIsReadAndStays) {
