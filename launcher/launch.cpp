@@ -56,8 +56,7 @@ std::string kind_behind(const std::vector<std::string>& words) {
 }
 
 int print_page(const std::string& page, int rank) {
-  if (rank == 0) std::fputs(page.c_str(), stdout);
-  require_output("the page");
+  if (rank == 0) print_text(page, "the page");
   return static_cast<int>(ExitCode::kDone);
 }
 
@@ -112,7 +111,7 @@ int run_verb(const std::vector<std::string>& words, const ModelFamilies& models,
   const int code = verb.run(call);
   // A run has its files; of others this is what they are for.
   const bool is_run = words[0] == "train" && !line.print_config;
-  if (code == static_cast<int>(ExitCode::kDone) && !is_run) require_output("the result");
+  if (!is_run) require_output("the result");
   return code;
 }
 

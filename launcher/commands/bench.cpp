@@ -4,6 +4,7 @@
 #include "launcher/commands/verbs.h"
 #include "launcher/process/start_ranks.h"
 #include "launcher/process/world.h"
+#include "launcher/run/console.h"
 #include "launcher/run/failure.h"
 
 namespace zero::launcher {
@@ -11,7 +12,7 @@ namespace {
 
 void print_rows(const std::vector<Row>& rows, const CommandLine& line) {
   const std::string text = line.json ? Row(rows).dump() + "\n" : to_table(rows);
-  std::fputs(text.c_str(), stdout);
+  print_text(text, "the result");
 }
 
 // Time one thing beside its limit; print a table, or with --json an array of rows. Some

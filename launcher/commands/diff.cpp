@@ -1,8 +1,7 @@
 #include "launcher/look/diff.h"
 
-#include <cstdio>
-
 #include "launcher/commands/verbs.h"
+#include "launcher/run/console.h"
 #include "zero/errors.h"
 
 namespace zero::launcher {
@@ -17,7 +16,7 @@ int diff(const VerbCall& call) {
   require_no_settings(line, "diff");
   const FolderDiff found = diff_folders(line.folders[0], line.folders[1],
                                         {line.fqns, line.state}, call.models);
-  std::fputs((line.json ? to_line(found) : to_page(found)).c_str(), stdout);
+  print_text(line.json ? to_line(found) : to_page(found), "the result");
   return found.are_equal() ? static_cast<int>(ExitCode::kDone) : kDifferent;
 }
 

@@ -1,5 +1,4 @@
 // The verb that looks at the machine, and the one that its ranks say hello with.
-#include <cstdio>
 #include <optional>
 
 #include "launcher/commands/verbs.h"
@@ -81,7 +80,7 @@ int doctor(const VerbCall& call) {
   if (call.rank() > 0) return static_cast<int>(ExitCode::kDone);
   const std::string text =
       call.line.json ? to_line(diagnosis, seconds) : to_page(diagnosis, seconds);
-  std::fputs(text.c_str(), stdout);
+  print_text(text, "the result");
   return static_cast<int>(count(diagnosis, Mark::kBad) == 0 ? ExitCode::kDone
                                                             : ExitCode::kEnvironment);
 }

@@ -134,8 +134,10 @@ std::string result_line(const LoadedModel& loaded, const Accuracy& accuracy) {
 }  // namespace
 
 ExitCode evaluate_choices(LoadedModel& loaded, const std::string& to) {
+  const NewFile file{"--to FILE", "log likelihoods"};
   Ranks& ranks = loaded.engine->control();
   const bool is_first = ranks.rank() == 0;
+  if (is_first && !to.empty()) require_new_file(to, file);
   std::vector<Question> questions;
   std::vector<CountedText> texts;
   std::vector<WrongLine> wrong;
@@ -153,7 +155,7 @@ ExitCode evaluate_choices(LoadedModel& loaded, const std::string& to) {
   };
   const auto found = log_likelihoods(texts, loaded.settings.micro_batch, losses, ranks);
   if (is_first && !to.empty())
-    write_new_file(to, {"--to FILE", "log likelihoods"}, [&](const WriteBytes& write) {
+    write_new_file(to, file, [&](const WriteBytes& write) {
       for (const std::string& record : records_of(questions, found)) write(record + "\n");
     });
   if (is_first) print_line(result_line(loaded, accuracy_of(questions, found)));

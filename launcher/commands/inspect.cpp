@@ -1,8 +1,7 @@
 #include "launcher/look/inspect.h"
 
-#include <cstdio>
-
 #include "launcher/commands/verbs.h"
+#include "launcher/run/console.h"
 #include "zero/errors.h"
 
 namespace zero::launcher {
@@ -16,7 +15,7 @@ int inspect(const VerbCall& call) {
   require_no_settings(line, "inspect");
   const Inspection found =
       inspect_folder(line.from, {line.fqns, line.state}, line.norms, call.models);
-  std::fputs((line.json ? to_line(found) : to_page(found)).c_str(), stdout);
+  print_text(line.json ? to_line(found) : to_page(found), "the result");
   return static_cast<int>(ExitCode::kDone);
 }
 

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -138,7 +137,7 @@ int plan(const VerbCall& call) {
     write_settings(call.line.write, answer, given_values(call.line, call.environment));
   const std::string text =
       call.line.json ? to_json(answer).dump() + "\n" : to_page(answer);
-  std::fputs(text.c_str(), stdout);
+  print_text(text, "the result");
   return static_cast<int>(answer.all_fits() ? ExitCode::kDone : ExitCode::kEnvironment);
 }
 

@@ -1,12 +1,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "launcher/commands/verbs.h"
 #include "launcher/plan/run_plan.h"
+#include "launcher/run/console.h"
 #include "launcher/run/lines.h"
 #include "launcher/run/runner.h"
 #include "launcher/settings/chosen_data.h"
@@ -65,7 +65,7 @@ int presets(const VerbCall& call) {
       "\nmemory: of one rank that trains it in fp32, without activations; zero_launch "
       "plan --preset NAME tells all.\nOf a model that leaves its vocabulary to the data, "
       "that of text, or 1000 classes.\n";
-  std::fputs((call.line.json ? json_text(list) + "\n" : text).c_str(), stdout);
+  print_text(call.line.json ? json_text(list) + "\n" : text, "the result");
   return static_cast<int>(ExitCode::kDone);
 }
 

@@ -39,7 +39,9 @@ History history_of(const std::string& run) {
 
 // "runs/a/" and "." are named as people would.
 std::string name_of(const std::string& run) {
-  return checkpoint::split_path(fs::weakly_canonical(run)).name;
+  std::error_code error;
+  const fs::path path = fs::weakly_canonical(run, error);
+  return checkpoint::split_path(error ? run : path.string()).name;
 }
 
 // All of it or nothing, so that a browser that looks again sees a whole page.

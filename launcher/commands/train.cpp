@@ -81,7 +81,7 @@ int train(const VerbCall& call) {
     (earlier->tells_all ? context.base : context.going_on) = &earlier->settings;
   const Settings settings = read_settings(call.line, call.environment, context);
   if (call.line.print_config) {
-    if (call.rank() == 0) std::fputs(to_toml(settings).c_str(), stdout);
+    if (call.rank() == 0) print_text(to_toml(settings), "the result");
     return static_cast<int>(ExitCode::kDone);
   }
   check_start(call.environment, call.announced, settings.ranks);

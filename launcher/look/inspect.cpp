@@ -174,6 +174,12 @@ std::vector<Row> rows_of(const Inspection& inspection) {
   return rows;
 }
 
+// Of what others have written, which may be no JSON.
+Row json_or_text(const std::string& text) {
+  Row found = parse_shallow<Row>(text);
+  return found.is_discarded() ? Row(text) : found;
+}
+
 }  // namespace
 
 Inspection inspect_folder(const std::string& dir, const Selection& selection,
@@ -226,8 +232,8 @@ std::string to_line(const Inspection& inspection) {
     object["ranks"] = about.world_size;
     object["aliases"] = about.aliases;
     object["engine"] = about.engine;
-    object["position"] = parse_shallow<Row>(about.position);
-    object["config"] = parse_shallow<Row>(about.config);
+    object["position"] = json_or_text(about.position);
+    object["config"] = json_or_text(about.config);
   }
   object["tensors"] = rows_of(inspection);
   return json_text(object) + "\n";

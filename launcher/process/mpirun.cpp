@@ -70,7 +70,7 @@ class MpirunJob {
     }
   }
 
-  // A rank that was not ready yet dies of the signal.
+  // A rank that was not ready yet dies of the signal, and mpirun ends the others.
   int judge(int code) const {
     if (code == kCannotStart) {
       throw Error(ExitCode::kEnvironment, "mpirun cannot be started", "--ranks",
@@ -84,7 +84,9 @@ class MpirunJob {
           "the same command again; train goes on from a checkpoint, if there is one");
     }
     const bool is_mpiruns = code == 1, has_died = code > kSignalled;
-    if (was_told_ && (is_mpiruns || has_died)) {
+    const bool has_stopped = code == static_cast<int>(ExitCode::kInterrupted) ||
+                             code == kSignalled + SIGUSR1 || code == kSignalled + SIGTERM;
+    if (was_told_ && (is_mpiruns || has_stopped)) {
       warn("stopped before a step was done: nothing was lost");
       return static_cast<int>(ExitCode::kInterrupted);
     }

@@ -1,5 +1,6 @@
 #include "launcher/run/new_file.h"
 
+#include <climits>
 #include <cstdint>
 
 #include "checkpoint/error.h"
@@ -17,6 +18,7 @@ using checkpoint::CheckpointError;
 checkpoint::Folder folder_of(const std::string& path, const NewFile& told) try {
   const auto [above, name] = checkpoint::split_path(path);
   checkpoint::Folder folder(above);
+  if (name.size() > NAME_MAX) throw CheckpointError(path, "", "its name is too long");
   if (folder.has(name)) throw CheckpointError(path, "", "it is there already");
   return folder;
 } catch (const CheckpointError& error) {

@@ -35,9 +35,13 @@ int64_t Training::checkpoint_bytes() const {
   return bytes;
 }
 
-// By the clock a save is not due while another one goes on.
+// By the clock a save is not due while another one goes on. By steps each is saved once,
+// also where others behind it are left out.
 bool Training::is_save_due() const {
-  if (pending_save_ && settings_.save_every.steps == 0) return false;
+  const bool by_clock = settings_.save_every.steps == 0;
+  if (pending_save_ && by_clock) return false;
+  const int64_t last = pending_save_ ? pending_save_->step : saved_step_;
+  if (!by_clock && engine_->num_steps() == last) return false;
   return save_pace_.is_due(engine_->num_steps(), process_age());
 }
 

@@ -52,8 +52,9 @@ std::string reason_in(const std::string& text) {
 
 // A part of them names files, prompts and hosts, which are nobody's business.
 bool is_private(const Setting& setting) {
-  static const std::vector<std::string> keys = {"data", "eval_data", "init_from",
-                                                "hosts"};
+  static const std::vector<std::string> keys = {"data",        "eval_data", "tokenizer",
+                                                "token_cache", "python",    "init_from",
+                                                "adapter",     "hosts"};
   return setting.group == "output" || setting.group == "tests" ||
          std::ranges::count(keys, setting.key) > 0;
 }
@@ -184,6 +185,7 @@ Trial make_trial(const Settings& asked, const ModelFamilies& models, int num_gpu
 
   constexpr int kMostRanks = 4;
   settings.steps = Trial::kSteps;
+  settings.epochs = 0;
   settings.save_every = {.steps = Trial::kHalf, .seconds = 0};
   settings.eval_every = Trial::kHalf;
   settings.eval_samples = 8;

@@ -51,6 +51,15 @@ TEST(MakeTrial, WhatIsNoQuestionOfPlaceStays) {
   EXPECT_EQ(trial.settings.prefetch, "3");
 }
 
+TEST(MakeTrial, TakesAFewStepsHoweverLongTheUsersRunIs) {
+  Settings asked = settings_of({});
+  asked.steps = 0;
+  asked.epochs = 7;
+  const Settings made = make_trial(asked, some_models(), 0).settings;
+  EXPECT_EQ(made.epochs, 0);
+  EXPECT_EQ(made.steps, Trial::kSteps);
+}
+
 TEST(MakeTrial, WhatCannotBeComparedGoes) {
   const Trial trial =
       trial_of({"--schedule=cosine", "--warmup-steps=2", "--grad-dtype=bf16",
