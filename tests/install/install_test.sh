@@ -24,7 +24,7 @@ for project in examples/custom_model tests/install/own_family; do
   name="$(basename "$project")"
   cp -r "$source_folder/$project" "$name"
   quietly "$name.configure" cmake -S "$name" -B "$name/build" -DCMAKE_PREFIX_PATH="$here/prefix" \
-    -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER_LAUNCHER="$(command -v ccache || true)" -G "Unix Makefiles"
+    -DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_COMPILER_LAUNCHER="$(command -v ccache || true)" -G "Unix Makefiles"
   quietly "$name.build" cmake --build "$name/build" --parallel 2
   if grep -q -e "-I$source_folder" -e "$build_folder" "$name/build/CMakeFiles/$name.dir/"{flags.make,link.txt}; then
     fail "$name was built with files of the source or build tree"
@@ -32,16 +32,26 @@ for project in examples/custom_model tests/install/own_family; do
 done
 echo "ok: installed, found and built outside the tree"
 
-# Each public header compiles by itself, and earlier versions' paths lead to them.
-compile() {  # name; standard input: a source
+# Each public header compiles by itself, and earlier versions' paths lead to them. Those that include LibTorch, or a
+# header that does, find it compiled.
+compile() {  # name, word...; standard input: a source, for "-"
   local flags=own_family/build/CMakeFiles/own_family.dir/flags.make
   # shellcheck disable=SC2046
-  quietly "$1.compile" g++ -fsyntax-only -x c++ $(sed -n 's/^CXX_[A-Z]* = //p' "$flags") -
+  quietly "$1.compile" g++ $(sed -n 's/^CXX_[A-Z]* = //p' "$flags") "${@:2}"
 }
+echo "#include <torch/torch.h>" >torch.h
+compile torch -x c++-header -o torch.h.gch torch.h
+names="" found="torch/torch.h"
+while [ "$names" != "$found" ]; do
+  names="$found"
+  found="torch/torch.h$(grep -lE "#include [<\"]($names)[>\"]" prefix/include/zero/*.h | sed 's|.*/include/|\||' | tr -d '\n')"
+done
 alone() {  # every second header from FIRST on
-  local headers=(prefix/include/zero/*.h) i
+  local headers=(prefix/include/zero/*.h) i name words
   for ((i = $1; i < ${#headers[@]}; i += 2)); do
-    echo "#include <zero/$(basename "${headers[i]}")>" | compile "headers.$1"
+    name="zero/$(basename "${headers[i]}")" words=()
+    [[ "|$found|" == *"|$name|"* ]] && words=(-include torch.h)
+    compile "headers.$1" -fsyntax-only -x c++ "${words[@]}" - <<<"#include <$name>"
   done
 }
 alone 0 &
@@ -49,7 +59,7 @@ alone 1
 wait $!
 sed -n '/^set(zero_moved_headers/,/)/s/^ *\([a-z_/]*\.h\) .*/#include "\1"/p' "$source_folder/cmake/install.cmake" >moved.cpp
 [ "$(wc -l <moved.cpp)" -gt 20 ] || fail "found few headers that have moved"
-compile moved <moved.cpp
+compile moved -fsyntax-only -x c++ -include torch.h - <moved.cpp
 echo "ok: public headers compile alone, and old paths lead to them"
 
 if cmake -S custom_model -B elsewhere -DCMAKE_PREFIX_PATH="$here/prefix" -DZERO_TORCH=/no/such/torch >elsewhere.log 2>&1; then
