@@ -19,6 +19,15 @@ bool exists(const std::string& path) {
   return ::stat(path.c_str(), &status) == 0 || errno != ENOENT;
 }
 
+// A run that removes its only checkpoint for a newer one may show neither to a look that
+// comes in between.
+std::vector<StepFolder> list_patiently(const std::string& run) {
+  constexpr int kLooks = 3;
+  std::vector<StepFolder> steps;
+  for (int i = 0; i < kLooks && steps.empty(); ++i) steps = list_steps(run);
+  return steps;
+}
+
 }  // namespace
 
 std::vector<StepFolder> list_steps(const std::string& run) {
@@ -71,13 +80,13 @@ std::optional<StepFolder> newest_complete(const std::string& run,
                                           std::vector<std::string>* passed_over) {
   constexpr int kMostLists = 100;
   std::vector<std::string> flaws;
-  auto steps = list_steps(run);
+  auto steps = list_patiently(run);
   for (int num_lists = 1; !steps.empty();) {
     const std::string flaw = flaw_of(steps.back());
     if (flaw.empty()) break;
     if (!exists(steps.back().path) && num_lists++ < kMostLists) {  // a run goes on
       flaws.clear();
-      steps = list_steps(run);
+      steps = list_patiently(run);
     } else {
       flaws.push_back(flaw);
       steps.pop_back();
