@@ -81,7 +81,9 @@ void check_ids_as(const MappedFile& file, int64_t begin, int64_t vocab_size,
 
 TokenFile::TokenFile(const std::string& path, std::string name, bool keep_mapped,
                      Texts texts)
-    : file_(path, keep_mapped), layout_(detect_layout(file_)), name_(std::move(name)) {
+    : file_(path, keep_mapped),
+      layout_(texts == Texts::kAny ? text_layout(file_) : detect_layout(file_)),
+      name_(std::move(name)) {
   if (!is_text() || texts == Texts::kAny) return;
   if (texts == Texts::kPlainOrGzip && is_packed(file_)) return;
   require_text(file_);

@@ -191,7 +191,11 @@ TokenLayout detect_layout(const MappedFile& file) {
     return llmc_layout(head, TokenKind::kLlmcLlama3, 7, 4);
   if (starts_with(head, kMegatronMagic) || has_suffix(head, ".idx")) throw_megatron(head);
   if (has_suffix(head, ".bin")) return raw_uint16_layout(head);
-  return {TokenKind::kText, 0, 1, head.file_bytes, 257};
+  return text_layout(file);
+}
+
+TokenLayout text_layout(const MappedFile& file) {
+  return {TokenKind::kText, 0, 1, file.size_bytes(), 257};
 }
 
 std::string head_of_text(const MappedFile& file) {

@@ -29,6 +29,9 @@ std::string kind_name(TokenKind kind);
 // llm.c's evaluation sets and weights).
 TokenLayout detect_layout(const MappedFile& file);
 
+// Of a file whose bytes are the tokens, whatever they are.
+TokenLayout text_layout(const MappedFile& file);
+
 // The first 64 KiB of a file, as far as it has them.
 std::string head_of_text(const MappedFile& file);
 

@@ -69,7 +69,11 @@ std::string agree_on_prompt(const std::string& prompt, Tokenizer* tokenizer,
                             int64_t vocab, Ranks& ranks) {
   std::string numbers = prompt;
   if (tokenizer && !is_of_numbers(prompt)) {
-    numbers = fmt::format("{}", fmt::join(known(tokenizer->encode(prompt), vocab), " "));
+    const TokenRow tokens = known(tokenizer->encode(prompt), vocab);
+    if (tokens.empty())
+      throw Error(ExitCode::kUsage, "the tokenizer makes no tokens of the prompt",
+                  "--prompt", "another text");
+    numbers = fmt::format("{}", fmt::join(tokens, " "));
   }
   return ranks.broadcast(numbers);
 }

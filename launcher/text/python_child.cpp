@@ -153,7 +153,7 @@ std::vector<std::string> child_command(const std::string& python) {
   const fs::path script = fs::exists(installed)
                               ? installed
                               : fs::path(ZERO_SOURCE_DIR "/scripts/tokens/child.py");
-  return {chosen, "-I", script.string()};
+  return {chosen, "-I", "-X", "utf8", script.string()};  // whatever the locale
 }
 
 }  // namespace zero::launcher

@@ -1,6 +1,7 @@
 #include "launcher/text/token_cache.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 
@@ -203,7 +204,8 @@ struct Maker {
     look = child.ask({{"look",
                        {{"files", texts.paths()},
                         {"separator", options.separator},
-                        {"text_key", options.text_key}}}});
+                        {"text_key", options.text_key}}}},
+                     [](const json&) { sign_unless_stopped(0); });  // of many files
   }
   bool makes_examples() const { return look.at("examples").get<bool>(); }
 };
@@ -299,7 +301,10 @@ TokenizedText tokenize(const data::TokenSource& texts, const TextOptions& option
     found = read_entry(cache, key);
   }
   if (!found) refuse_damaged(cache, key);
-  checkpoint::replace_text(cache, stamp, key, "");
+  try {
+    checkpoint::replace_text(cache, stamp, key, "");
+  } catch (const CheckpointError&) {  // the next start asks the tokenizer again
+  }
   found->is_new = is_new;
   return *found;
 }

@@ -117,6 +117,13 @@ class News:
         self.read, self.told, self.last = 0, written, time.monotonic()
 
 
+def encoded(encode, text):
+    try:
+        return encode(text)
+    except Exception as error:
+        raise Problem(f"the tokenizer cannot encode this text: {error}", cure="the model's own tokenizer") from None
+
+
 def manner_of(wanted):
     return Manner(**{name: wanted[name] for name in Manner._fields})
 
@@ -161,12 +168,12 @@ class Child:
         return {"is_there": find_template(self.folder, read_json) is not None}
 
     def encode(self, text):
-        return {"ids": self.tokenizer.encode(text).ids}
+        return {"ids": encoded(self.tokenizer.encode, text).ids}
 
     def encode_open(self, text):
         if self.behind is None:
             self.behind = template_of(self.tokenizer)[1]
-        ids = self.tokenizer.encode(text).ids
+        ids = encoded(self.tokenizer.encode, text).ids
         return {"ids": ids[:len(ids) - len(self.behind)]}
 
     def next(self, of_text):
@@ -198,7 +205,7 @@ class Child:
             text = reader.question(asked)
         except Wrong as wrong:
             raise Problem(wrong.what, cure=wrong.cure or "other words") from None
-        _, ids, _ = GuardedEncoder(self.tokenizer)(text)
+        _, ids, _ = encoded(GuardedEncoder(self.tokenizer), text)
         return {"ids": [ids, sorted(reader.ends.closing | set(ends))]}
 
     def reader_of_questions(self, wanted):

@@ -75,26 +75,30 @@ class Reader:
         self.open_template()
         words = isinstance(asked, str)
         messages = [{"role": "user", "content": asked}] if words else asked["messages"]
-        sample = self.guarded(chat({} if words else asked, messages, is_trained=False))
+        sample = self.guarded(chat({} if words else asked, messages, is_trained=False), model_may=True)
         return render_parts(self.template, sample, prompts=True)[1]
 
-    def guarded(self, sample):
-        """Special tokens in contents are refused, or kept from being ones."""
-        def guard(value):
+    def guarded(self, sample, model_may=False):
+        """Special tokens in contents are refused, or kept from being ones. model_may: not refused in what a model has said."""
+        def guard(value, special=self.manner.special):
             if isinstance(value, str):
                 if MARKS & set(value):
                     raise Wrong("the line has characters from U+FDD0 to U+FDEF, which are none")
                 for word in self.specials:
                     if word in value:
-                        if self.manner.special != "text":
+                        if special != "text":
                             raise Wrong(f"a message spells the special token {word}", "--special-in-content text, to learn it as text")
                         value = value.replace(word, word[0] + GUARD + word[1:])
             elif isinstance(value, list):
-                return [guard(item) for item in value]
+                return [guard(item, special) for item in value]
             elif isinstance(value, dict):
-                return {key: guard(item) for key, item in value.items()}
+                return {key: guard(item, special) for key, item in value.items()}
             return value
-        messages = [{key: guard(value) if key != "role" else value for key, value in message.items()} for message in sample.messages]
+
+        def guard_message(message):
+            special = "text" if model_may and message["role"] == "assistant" else self.manner.special
+            return {key: guard(value, special) if key != "role" else value for key, value in message.items()}
+        messages = [guard_message(message) for message in sample.messages]
         return Chat(messages, guard(sample.tools), guard(sample.documents), guard(sample.given))
 
     def learn_ends(self):
@@ -171,8 +175,15 @@ class Work:
         lines = [self.read(place, raw) for place, raw in batch]
         lines = [line for line in lines if line]
         texts = [line.text for line in lines if isinstance(line, Line)]
-        encodings = iter(self.tokenizer.encode_batch(texts, add_special_tokens=False))
+        encodings = iter(self.encoded(texts))
         return [self.example(line, next(encodings)) if isinstance(line, Line) else line for line in lines]
+
+    def encoded(self, texts):
+        """None for a text that the tokenizer has no tokens for."""
+        try:
+            return self.tokenizer.encode_batch(texts, add_special_tokens=False)
+        except Exception:
+            return [self.encoded([text])[0] for text in texts] if len(texts) > 1 else [None]
 
     def read(self, place, raw):
         if isinstance(raw, str):
@@ -196,6 +207,8 @@ class Work:
         return Example(array("I", ids), bytes(mask), line.place)
 
     def trained(self, line, encoding):
+        if encoding is None:
+            raise Wrong("the tokenizer cannot encode this text", "the model's own tokenizer")
         text, ids, offsets, spans = line.text, encoding.ids, encoding.offsets, line.spans
         if line.kind is Chat and GUARD in text:
             spans = without_guards(text, spans)

@@ -54,12 +54,13 @@ def is_json_lines(path):
     if not name.endswith(".json"):
         return name.endswith((".jsonl", ".ndjson"))
     with Input(path, lambda _: None) as file:
-        first = next(iter(file), b"").removeprefix(codecs.BOM_UTF8)
+        lines = (line.removeprefix(codecs.BOM_UTF8) for line in file)
+        first = next((line for line in lines if line.strip()), b"")
     if first.lstrip().startswith(b"["):
         raise DataProblem("this is a list, not an object on every line", path, "jq -c .[] FILE > FILE.jsonl")
     try:
         return isinstance(json.loads(first), dict)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
 
 

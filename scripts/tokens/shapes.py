@@ -47,7 +47,9 @@ def checked(messages, is_trained):
         if not isinstance(message.get("train", True), bool):
             raise Wrong(f"train of message {number} is {message['train']!r:.60}; allowed: true or false")
         content = content_of(message, number)
-        if message["role"] in ("user", "assistant") and not message.get("tool_calls") and not (content or "").strip():
+        # A model may say nothing; nobody learns from that.
+        filled = ("user", "assistant") if is_trained else ("user",)
+        if message["role"] in filled and not message.get("tool_calls") and not (content or "").strip():
             raise Wrong(f"message {number}, of role {message['role']}, is empty")
     if is_trained and not any(message["role"] == "assistant" for message in messages):
         raise Wrong("no message is of role assistant: there is nothing to learn")
@@ -83,7 +85,7 @@ def from_conversations(record):
 def from_pair(record):
     """Texts, which are joined as they are, or messages."""
     if isinstance(record["prompt"], list) and isinstance(record["completion"], list):
-        before = [{**message, "train": False} if isinstance(message, dict) else message for message in record["prompt"]]
+        before = [{**message, "is_prompt": True} if isinstance(message, dict) else message for message in record["prompt"]]
         return chat(record, before + record["completion"])
     pair = Pair(text_in(record, "prompt"), text_in(record, "completion"))
     if not pair.completion:

@@ -20,7 +20,7 @@ CURE = "{% generation %} ... {% endgeneration %} in the template around what the
 
 
 def is_trained(message, number, messages, train_on):
-    if message["role"] != "assistant" or message.get("train") is False:
+    if message["role"] != "assistant" or message.get("train") is False or message.get("is_prompt"):
         return False
     return train_on != "last" or not any(later["role"] == "assistant" for later in messages[number + 1:])
 
@@ -213,6 +213,8 @@ def render(template, chat, train_on):
     require_text(text)
     require_known_roles(chat, text)
     if train_on == "all":
+        if any(message.get("train") is False for message in chat.messages):
+            raise Wrong('a message has "train": false, and with --train-on all each is trained', "--train-on assistant")
         return Rendered(text, [Span(0, len(text), None)])
     spoken = [number for number, message in enumerate(chat.messages) if message["role"] == "assistant"]
     trained = [number for number in spoken if is_trained(chat.messages[number], number, chat.messages, train_on)]

@@ -20,7 +20,8 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers  # 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 from tokens.corpus import read_json  # noqa: E402
-from tokens.examples import ExampleWriter, Manner, Reader, Work, are_examples, make_examples, shapes_in  # noqa: E402
+from tokens.examples import GUARD, ExampleWriter, Manner, Reader, Work, are_examples, make_examples, shapes_in  # noqa: E402
+from tokens.json_lines import Wrong  # noqa: E402
 from tokens.problem import Problem  # noqa: E402
 from tokens.template import ChatTemplate  # noqa: E402
 from tokens.shapes import Chat  # noqa: E402
@@ -191,6 +192,7 @@ class ExamplesTest(unittest.TestCase):
         self.assertEqual(text.count("[["), 1)
         text, = self.make(PLAIN, messages(*TWO), train_on="all")
         self.assertTrue(text.startswith("[[<|user|>") and text.endswith("\n]]"), text)
+        self.assertIn("--train-on all", self.refused(PLAIN, record, train_on="all"))
 
     def test_a_turn_without_a_prompt_of_its_own_is_not_the_one_before(self):
         """As DeepSeek's, which write none behind a tool's answer."""
@@ -217,6 +219,7 @@ class ExamplesTest(unittest.TestCase):
         self.assertEqual(self.make(PLAIN, {"conversations": [{"from": "human", "value": "add\n\n2 2"}, {"from": "gpt", "value": "4"}]}), [asked])
         lists = {"prompt": [{"role": "user", "content": "add\n\n2 2"}], "completion": [{"role": "assistant", "content": "4"}]}
         self.assertEqual(self.make(PLAIN, lists), [asked])
+        self.assertEqual(self.make(PLAIN, lists, train_on="all"), ["[[" + asked.replace("[[", "").replace("]]", "") + "]]"])
         self.assertEqual(self.make("", {"text": "a", "messages": 1}, text_key="text", raw='{"prompt": "a", "completion": "b"}\n\n'), ["a[[b<|end|>]]"])
 
     def test_parts_of_contents(self):
@@ -242,6 +245,24 @@ class ExamplesTest(unittest.TestCase):
         tools = {**messages(*TWO), "tools": [{"name": "<|call|>"}]}
         self.assertIn("spells the special token <|call|>", self.refused(PLAIN, tools))
         self.assertNotIn(WORDS.index("<|call|>"), ids)
+
+    def test_what_the_model_said_is_taken_as_it_is(self):
+        (self.path / "chat_template.jinja").write_text(PLAIN)
+        reader = Reader(self.tokenizer, str(self.path), [], Manner("text", "assistant", "", "2026-11-26", "error"))
+        said = messages(("user", "a"), ("assistant", ""), ("user", "b"), ("assistant", "It <|end|>"), ("user", "c"))
+        text = reader.question(said)
+        self.assertEqual(text.count(END), 5)  # of the template
+        self.assertEqual(text.replace(GUARD, "").count(END), 6)
+        with self.assertRaises(Wrong):
+            reader.question(messages(("user", "a <|end|>")))
+
+    def test_a_text_that_cannot_be_encoded_is_told_by_line(self):
+        self.tokenizer = Tokenizer(models.WordLevel({"a": 0, "b": 1}))
+        self.tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+        good, wrong = {"prompt": "a ", "completion": "b"}, {"prompt": "a ", "completion": "c"}
+        error = self.refused("", good, wrong, good)
+        self.assertIn("the tokenizer cannot encode this text", error)
+        self.assertIn("a.jsonl, line 2", error)
 
     def test_the_day_is_the_one_that_was_given(self):
         self.assertTrue(self.make(DATED, messages(*TWO))[0].startswith("26 November 2026<|user|>"))

@@ -90,6 +90,10 @@ class TokenizerChildTest(unittest.TestCase):
         self.assertEqual(broken["where"], str(self.path))
         self.assertIn("problem", without)
         self.assertIn("problem", later)
+        Tokenizer(models.WordLevel({"a": 0})).save(str(self.path))
+        unknown = self.ask({"open": str(self.path)}, {"encode": "b"})[1]
+        self.assertIn("cannot encode this text", unknown["problem"])
+        self.assertEqual(unknown["code"], 2)
 
     def test_a_token_beyond_the_vocabulary_is_a_number(self):
         self.assertEqual(self.ask({"open": str(self.path)}, {"next": [0, 9999]})[1]["text"], "<9999>")
@@ -115,7 +119,7 @@ class TokenizerChildTest(unittest.TestCase):
 
     def test_texts_become_a_token_file(self):
         lines = json.dumps({"text": "the fox"}) + "\n" + json.dumps({"text": "a b"}) + "\n"
-        *news, done = self.tokenize((".txt", TEXT), (".jsonl", lines), (".json", lines), (".jsonl.gz", lines))
+        *news, done = self.tokenize((".txt", TEXT), (".jsonl", lines), (".json", "\n" + lines), (".jsonl.gz", lines))
         ids = [token for text in [TEXT, *["the fox", "a b"] * 3] for token in [*self.tokenizer.encode(text).ids, 0]]
         self.assertEqual(list(array.array("H", self.out.read_bytes()[1024:])), ids)
         self.assertEqual(done, {"tokens": len(ids), "documents": 7, "files": ["out.tok"]})
@@ -204,6 +208,10 @@ class TokenizerChildTest(unittest.TestCase):
         self.assertEqual(*losses)
         self.assertGreaterEqual(len(losses[0]), 4)
         self.assertRegex(self.start("eval", run, "--data", texts), r"eval step 4 \| loss 5")
+        texts.write_text(json.dumps({"text": "a slow red fox " * 900}) + "\n")
+        done = subprocess.run([PROGRAM, "eval", str(run)], capture_output=True, env={**os.environ, "ZERO_PYTHON": sys.executable})
+        self.assertEqual(done.returncode, 6, done.stderr)
+        self.assertIn(b"data have changed", done.stderr)
 
     @unittest.skipUnless(PROGRAM, "no program")
     def test_a_run_learns_what_the_assistant_says(self):

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "launcher/data/images/decode.h"
 #include "launcher/data/listed_files.h"
 
 namespace zero::data {
@@ -68,14 +69,16 @@ CifarFile::CifarFile(const std::string& path, ImageLabels labels)
 
 std::vector<std::string> CifarFile::training_files(const std::string& folder) {
   std::vector<std::string> batches, all, others;
+  bool has_pictures = false;
   for (const FolderEntry& entry : entries_of(folder)) {
+    has_pictures = has_pictures || entry.is_folder || is_image_name(entry.name);
     if (entry.is_folder || !entry.name.ends_with(".bin")) continue;
     const bool is_batch = entry.name.starts_with("data_batch_");
     auto& files = is_batch ? batches : entry.name == "train.bin" ? all : others;
     files.push_back((fs::path(folder) / entry.name).string());
   }
   if (!batches.empty()) return batches;
-  if (!all.empty() || others.empty()) return all;
+  if (!all.empty() || others.empty() || has_pictures) return all;
   throw DataError(
       "the folder holds no file that is named as CIFAR's for training are: "
       "data_batch_*.bin, train.bin",

@@ -23,6 +23,14 @@ TEST_F(TokenFileTest, ReadsTextAsBytesAndEndOfText) {
   EXPECT_EQ(source.describe(), "text, 1 file, 4 tokens");
 }
 
+TEST_F(TokenFileTest, ReadsTheBytesOfAnyFileIfAsked) {
+  const TokenSource source(
+      {write("a.bin", "abc"), write("b.idx", gpt2({7})), write("c.gz", "\x1f\x8b")},
+      Texts::kAny);
+  EXPECT_EQ(source.vocab_size(), 257);
+  EXPECT_EQ(source.num_tokens(), 3 + 1026 + 2 + 3);
+}
+
 TEST_F(TokenFileTest, ReadsRawUint16) {
   const TokenSource source(
       {write("train.bin", bytes_of<uint16_t>({1, 2, 50256, 65535}))});

@@ -85,6 +85,7 @@ TEST(Tokenizer, IsOfTheChosenPython) {
   EXPECT_EQ(child_command("/my/python").front(), "/my/python");
   EXPECT_NE(child_command("").front(), "");
   EXPECT_THAT(child_command("").back(), HasSubstr("child.py"));
+  EXPECT_THAT(child_command(""), ::testing::Contains("utf8")) << "in any locale";
 }
 
 TEST(PythonChild, TellsNewsBeforeItsAnswer) {

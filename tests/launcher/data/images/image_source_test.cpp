@@ -41,12 +41,13 @@ TEST_F(ImageFolderTest, OtherFilesAreLeftOutWithAWarning) {
   two_classes();
   write("two/a/notes.txt", "x");
   write("two/README", "x");
+  write("two/model.bin", "x");
   write("two/a/.hidden.png", "x");
   write("two/.git/1.png", "x");
   const ImageSource source({path("two")});
   EXPECT_EQ(source.num_images(), 3);
   ASSERT_EQ(source.warnings().size(), 1u);
-  EXPECT_THAT(source.warnings()[0], ::testing::HasSubstr("README (and 1 more)"));
+  EXPECT_THAT(source.warnings()[0], ::testing::HasSubstr("README (and 2 more)"));
 }
 
 TEST_F(ImageFolderTest, RefusesOtherLayouts) {
