@@ -79,20 +79,52 @@ EvaluationHooks telling_targets(Ranks& ranks, const WriteBytes& write) {
   }};
 }
 
-// Is it given what data are, or what texts become?
-bool changes_data(const VerbCall& call) {
-  const RawValues given = given_values(call.line, call.environment);
+// Is the run's own data what is evaluated? Then they are taken as the run took them:
+// other files, shares or examples would move what it held out.
+bool takes_own_data(const CommandLine& line, LoadedModel& loaded) {
+  Settings& settings = loaded.settings;
+  if (line.flags.contains("data") || !settings.eval_data.empty()) return false;
+  const Settings& saved = loaded.checkpoint.run.settings;
+  if (loaded.checkpoint.is_model_folder || saved.data.empty()) return true;
+  settings.data = saved.data;
+  settings.eval_fraction = saved.eval_fraction;
+  if (saved.too_long != "error" && settings.too_long != saved.too_long)
+    throw Error(ExitCode::kUsage,
+                fmt::format("the run trained with too_long {}, and held out others of "
+                            "its examples than {} would",
+                            saved.too_long, settings.too_long),
+                "--too-long", "leave it out; or --data PATH... for other data");
+  const int64_t seq_len =
+      shape_of_run(*loaded.family, loaded.checkpoint.run, saved).seq_len;
+  if (saved.eval_fraction > 0 && loaded.shape.seq_len != seq_len)
+    throw Error(ExitCode::kUsage,
+                fmt::format("the run held out samples of {} tokens, which those of {} "
+                            "would not be",
+                            seq_len, loaded.shape.seq_len),
+                "--seq-len", "leave it out; or --data PATH... for other data");
+  return true;
+}
+
+// Do texts become other tokens than the run's?
+bool changes_texts(const LoadedModel& loaded) {
   return std::ranges::any_of(
-      split("data tokenizer text_key separator train_on end_of_turn special_in_content "
+      split("tokenizer text_key separator train_on end_of_turn special_in_content "
             "chat_date",
             ' '),
-      [&](const std::string& key) { return given.contains(key); });
+      [&](const std::string& key) {
+        // Left out, it is the run's own.
+        if (key == "tokenizer" && loaded.settings.tokenizer.empty()) return false;
+        const Setting& setting = *find_setting(key);
+        return setting.value(loaded.settings) !=
+               setting.value(loaded.checkpoint.run.settings);
+      });
 }
 
 ExitCode evaluate_on(const VerbCall& call, LoadedModel& loaded) {
   const CommandLine& line = call.line;
   const bool is_first = loaded.batch.rank == 0;
   const ModelShape& shape = loaded.shape;
+  const bool are_own = takes_own_data(line, loaded);
   const std::unique_ptr<data::Source> source =
       open_texts(data_for(line, loaded.settings), loaded);
   const std::string& weights = loaded.checkpoint.is_model_folder
@@ -102,8 +134,7 @@ ExitCode evaluate_on(const VerbCall& call, LoadedModel& loaded) {
     refuse_text(*loaded.family, *source, shape.vocab(), weights);
   require_classes(*source, loaded.checkpoint.run.classes);
   if (is_first) source->check_ids(shape.vocab());
-  const bool are_own = !line.flags.contains("data") && loaded.settings.eval_data.empty();
-  if (are_own && !changes_data(call)) require_same_data(loaded, *source);
+  if (are_own && !changes_texts(loaded)) require_same_data(loaded, *source);
   for (const std::string& note :
        source->notes(sample_shape(*loaded.family, shape, loaded.settings)))
     if (is_first) tell(note);

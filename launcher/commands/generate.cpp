@@ -21,11 +21,11 @@
 namespace zero::launcher {
 namespace {
 
-// Null: there is none, or it cannot be had and the prompt needs none.
-std::unique_ptr<Tokenizer> tokenizer_for(const LoadedModel& loaded) {
+// Null: there is none, or it cannot be had and the prompt needs none. A chat does.
+std::unique_ptr<Tokenizer> tokenizer_for(const LoadedModel& loaded, bool is_chat) {
   const std::string path = tokenizer_path(loaded);
   if (path.empty()) return nullptr;
-  return is_of_numbers(loaded.settings.sample)
+  return !is_chat && is_of_numbers(loaded.settings.sample)
              ? open_if_possible(path, child_command(loaded.settings.python),
                                 "tokens are shown as numbers")
              : open_tokenizer(loaded);
@@ -54,7 +54,8 @@ class Speaker : public Speaking {
   // Collective, before the model is loaded. ends: those that the model's files name. Of a
   // chat the prompt is what a user says.
   Speaker(LoadedModel& loaded, const TokenRow& ends, bool is_chat, Ranks& ranks)
-      : Speaking(loaded, loaded.batch.rank == 0 ? tokenizer_for(loaded) : nullptr),
+      : Speaking(loaded,
+                 loaded.batch.rank == 0 ? tokenizer_for(loaded, is_chat) : nullptr),
         is_chat_(is_chat) {
     is_chat ? read_question(ends, ranks) : read_prompt(ends, ranks);
     require_room(std::ssize(begin_.tokens), loaded.shape.seq_len);

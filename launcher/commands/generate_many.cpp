@@ -67,7 +67,7 @@ std::string hash_of_settings(const Settings& settings, const ModelShape& shape,
       "seed sample_tokens sample_temperature sample_greedy sample_top_k sample_top_p "
       "sample_min_p sample_repetition_penalty sample_stop sample_ignore_eos "
       "sample_log_probs sample_batch dtype separator end_of_turn special_in_content "
-      "chat_date device tf32";
+      "device tf32";
   json all;
   for (const std::string& key : split(kKeys, ' '))
     all.push_back(find_setting(key)->value(settings));

@@ -22,7 +22,7 @@ constexpr char kFile[] = "generation_config.json";
 class JsonFile {
  public:
   JsonFile(const std::string& folder, const char* name) : path_(folder + "/" + name) {
-    constexpr int64_t kLargest = 1 << 20;
+    constexpr int64_t kLargest = 4 << 20;
     const checkpoint::Folder files(folder);
     if (!files.has(name)) return;
     object_ =
@@ -152,7 +152,8 @@ std::vector<std::string> take_over(
     take("sample_top_k", config.top_k, settings.sample_top_k);
     take("sample_top_p", config.top_p, settings.sample_top_p);
     take("sample_min_p", config.min_p, settings.sample_min_p);
-    if (!config.top_k && !is_given("sample_top_k") && settings.sample_temperature > 0)
+    if (!config.top_k && settings.sample_top_k == 0 && !is_given("sample_top_k") &&
+        settings.sample_temperature > 0)
       said.push_back("top_k off (transformers: 50)");
   }
   if (!config.unread.empty())

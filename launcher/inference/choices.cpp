@@ -114,7 +114,8 @@ Accuracy accuracy_of(const std::vector<Question>& questions,
     first += count;
     if (!question.answer) continue;
     const auto likeliest = [](const std::vector<double>& values) {
-      return std::ranges::max_element(values) - values.begin();
+      const bool is_known = std::ranges::none_of(values, [](double v) { return v != v; });
+      return is_known ? std::ranges::max_element(values) - values.begin() : -1;
     };
     ++accuracy.num_questions;
     accuracy.num_by_sum += likeliest(by_sum) == *question.answer;

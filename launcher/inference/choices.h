@@ -49,7 +49,7 @@ struct Accuracy {
 };
 
 // log_likelihoods: of each choice of each question, one behind the other. Of equal ones
-// the first counts.
+// the first counts; where one is NaN, none is right.
 Accuracy accuracy_of(const std::vector<Question>& questions,
                      const std::vector<double>& log_likelihoods);
 

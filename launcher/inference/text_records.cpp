@@ -55,9 +55,13 @@ void require_same(const std::string& path, const json& record,
       record.at("prompt") != json(prompt->asked))
     refuse(path, fmt::format("it has a text of another prompt in line {}", line));
   if (record.at("of").at("tokens") != json(prompt->tokens_hash))
-    refuse(path, fmt::format("the prompt in line {} has other tokens now, or other ends "
-                             "of its texts",
-                             line));
+    throw Error(ExitCode::kUsage,
+                fmt::format("the prompt in line {} has other tokens now, or other ends "
+                            "of its texts",
+                            line),
+                path,
+                "--chat-date YYYY-MM-DD, when the file was begun, if the chat template "
+                "tells the day; or --to FILE: another one");
 }
 
 }  // namespace

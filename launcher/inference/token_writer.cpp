@@ -64,11 +64,7 @@ std::string TokenWriter::add(int64_t token) {
   if (next_) return next_(token);
   if (!is_text_)
     return fmt::format("{}{}", std::exchange(has_any_, true) ? " " : "", token);
-  if (has_ended_) return "";
-  if (token >= data::TokenFile::kEndOfText) {
-    has_ended_ = true;
-    return finish();
-  }
+  if (token >= data::TokenFile::kEndOfText) return finish();
   waiting_ += static_cast<char>(token);
   return whole_characters();
 }

@@ -22,8 +22,8 @@ bool is_of_numbers(const std::string& prompt);
 using NextText = std::function<std::string(std::optional<int64_t> token)>;
 
 // Write tokens so, or as a tokenizer does, piece by piece, as they come: characters of
-// several bytes come whole. Text of bytes ends at the first end-of-text token. Bytes that
-// are no character stay.
+// several bytes come whole. An end of text is nothing in text of bytes. Bytes that are no
+// character stay.
 class TokenWriter {
  public:
   explicit TokenWriter(bool is_text, NextText next = {})
@@ -37,7 +37,7 @@ class TokenWriter {
 
   const bool is_text_;
   const NextText next_;
-  bool has_ended_ = false, has_any_ = false;
+  bool has_any_ = false;
   std::string waiting_;  // the beginning of a character, perhaps
 };
 

@@ -94,9 +94,16 @@ TEST_F(UseOfACheckpoint, EvalKnowsTheRunsOwnDataAgain) {
   Words words = train("c", {"--steps=1", "--eval-fraction=0.1"});
   std::ranges::replace(words, path("data.txt"), write("own.txt", std::string(900, 'x')));
   EXPECT_EQ(run(0, words).rc, 0);
-  EXPECT_EQ(eval(0, {"--from", path("c")}).rc, 0);
+  const std::string config =
+      write("c.toml", "data = [\"" + path("data.txt") + "\"]\neval_fraction = 0.5\n");
+  EXPECT_EQ(eval(0, {"--from", path("c"), "--config", config}).out,
+            eval(0, {"--from", path("c")}).out);
+  const Outcome longer = run(0, verb("eval", {"--from", path("c"), "--seq-len=8"}));
+  EXPECT_EQ(longer.rc, 2);
+  EXPECT_THAT(longer.err, HasSubstr("held out samples of 16 tokens"));
   write("own.txt", std::string(900, 'y'));
-  const Outcome changed = run(0, verb("eval", {"--from", path("c"), "--threads=1"}));
+  const Outcome changed =
+      run(0, verb("eval", {"--from", path("c"), "--threads=1", "--config", config}));
   EXPECT_EQ(changed.rc, 6);
   EXPECT_THAT(changed.err, HasSubstr("data have changed"));
 }

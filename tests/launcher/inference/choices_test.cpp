@@ -48,9 +48,11 @@ TEST(Choices, TheLikeliestIsRightBySumOrByLength) {
   const std::vector<Question> questions = {
       {.line = 1, .choices = {"a", "bbbb"}, .answer = 1},
       {.line = 2, .choices = {"a", "b", "c"}, .answer = 0},
-      {.line = 3, .choices = {"a", "b"}}};
-  const Accuracy accuracy = accuracy_of(questions, {-2, -4, -1, -1, -5, -1, -9});
-  EXPECT_EQ(accuracy.num_questions, 2);
+      {.line = 3, .choices = {"a", "b"}},
+      {.line = 4, .choices = {"a", "b"}, .answer = 0}};
+  const Accuracy accuracy =
+      accuracy_of(questions, {-2, -4, -1, -1, -5, -1, -9, std::nan(""), -1});
+  EXPECT_EQ(accuracy.num_questions, 3);
   EXPECT_EQ(accuracy.num_by_sum, 1);
   EXPECT_EQ(accuracy.num_by_length, 2);
 }

@@ -245,14 +245,14 @@ TEST(Generate, CharactersComeWholeAsTheyAreDrawn) {
   EXPECT_EQ(writer.finish(), "\xc3");
 }
 
-TEST(Generate, TextEndsAtEndOfText) {
+TEST(Generate, AnEndOfTextHasNoBytes) {
   const auto shown = [](const std::vector<int64_t>& tokens, bool is_text) {
     TokenWriter writer(is_text);
     std::string text;
     for (const int64_t token : tokens) text += writer.add(token);
     return text + writer.finish();
   };
-  EXPECT_EQ(shown({'h', 'i', 256, 'x'}, true), "hi");
+  EXPECT_EQ(shown({'h', 'i', 256, 'x'}, true), "hix");
   EXPECT_EQ(shown({5, 300}, false), "5 300");
 }
 
