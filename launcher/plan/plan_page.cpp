@@ -26,7 +26,7 @@ std::string row(const std::string& tier, const std::string& owner,
 // The second sum is that of the fullest node.
 std::string row(const RunPlan& plan, const std::string& tier, const std::string& owner,
                 int64_t bytes) {
-  return row(tier, owner, short_bytes(bytes), short_bytes(bytes * plan.ranks_on_node));
+  return row(tier, owner, short_bytes(bytes), short_bytes(plan.of_node(bytes)));
 }
 
 std::string table(const RunPlan& plan) {

@@ -85,12 +85,14 @@ int64_t RunPlan::gpu_bytes() const {
   return engine_gpu_bytes() + std::max<int64_t>(activations, 0) + key_values + kCudaBytes;
 }
 
-int64_t RunPlan::node_bytes() const {
-  int64_t bytes = 0;
-  const bool is_too_much =
-      __builtin_mul_overflow(rank_bytes() - gpu_bytes(), ranks_on_node, &bytes) ||
-      __builtin_add_overflow(bytes, program.starter, &bytes);
+int64_t RunPlan::of_node(int64_t bytes, int64_t more) const {
+  const bool is_too_much = __builtin_mul_overflow(bytes, ranks_on_node, &bytes) ||
+                           __builtin_add_overflow(bytes, more, &bytes);
   return is_too_much ? std::numeric_limits<int64_t>::max() : bytes;
+}
+
+int64_t RunPlan::node_bytes() const {
+  return of_node(rank_bytes() - gpu_bytes(), program.starter);
 }
 
 PassShape pass_shape(const Settings& settings, int num_ranks) {

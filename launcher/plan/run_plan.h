@@ -65,6 +65,8 @@ struct RunPlan {
   int64_t rank_bytes() const;  // all of one rank's, wherever
   int64_t gpu_bytes() const;   // of that, in a GPU's memory
   int64_t node_bytes() const;  // in the host's memory, of all ranks of the fullest node
+  // Of them, if that is one rank's; the largest number, if it is larger.
+  int64_t of_node(int64_t bytes, int64_t more = 0) const;
 };
 
 // What CUDA, its libraries and LibTorch's operators keep in a GPU's memory, about.

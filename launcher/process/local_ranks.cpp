@@ -99,8 +99,7 @@ class LocalJob {
 
   void pass_on() {
     was_told_ = true;
-    warn(std::string(asked_.stop_file.empty() ? "stopping" : "saving and stopping") +
-         "; once more leaves at once");
+    tell_stop(asked_);
     for (const auto& rank : ranks_) rank->signal(SIGUSR1);
   }
 
@@ -132,12 +131,14 @@ class LocalJob {
     if (code == kCannotStart)
       throw Error(ExitCode::kEnvironment, "a rank cannot be started",
                   path_of_this_program(), "the program's file must stay where it is");
-    const bool is_stopped = code == static_cast<int>(ExitCode::kInterrupted);
+    // By the signal itself: before it was heard.
+    const bool is_stopped = code == static_cast<int>(ExitCode::kInterrupted) ||
+                            (was_told_ && code == kSignalled + SIGUSR1);
     if (is_stopped && stop_signal() != 0)
       warn("stopped: nothing was lost");
     else if (code > kSignalled && !(is_stopped && terminal_))  // whose keys stop a rank
       tell_signal(rank, code - kSignalled);
-    return code;
+    return is_stopped ? static_cast<int>(ExitCode::kInterrupted) : code;
   }
 
   void tell_signal(size_t rank, int signal) const {

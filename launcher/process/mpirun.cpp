@@ -57,7 +57,7 @@ class MpirunJob {
     if (!was_told_) {
       was_told_ = true;
       told_at_ = std::chrono::steady_clock::now();
-      warn("saving and stopping; once more leaves at once");
+      tell_stop(ranks_);
       mpirun_.signal(SIGUSR1);
     } else if (!has_left_file_ &&
                std::chrono::steady_clock::now() - told_at_ > kPatience) {

@@ -56,4 +56,9 @@ int start_ranks(const RanksToStart& ranks) {
   return start_here(ranks, environment);
 }
 
+void tell_stop(const RanksToStart& ranks) {
+  const std::string what = ranks.stop_file.empty() ? "stopping" : "saving and stopping";
+  warn(what + "; once more leaves at once");
+}
+
 }  // namespace zero::launcher

@@ -28,4 +28,7 @@ bool has_several_hosts(const RanksToStart& ranks,
 // one reads.
 int start_ranks(const RanksToStart& ranks);
 
+// Say what the first signal does to them.
+void tell_stop(const RanksToStart& ranks);
+
 }  // namespace zero::launcher

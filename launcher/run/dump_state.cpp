@@ -113,7 +113,7 @@ void write_init_report(const std::string& path, const std::vector<InitEntry>& en
   try {
     checkpoint::replace_text(path, list.dump(1) + "\n", kInitReportBegin);
   } catch (const checkpoint::CheckpointError& error) {
-    throw Error(ExitCode::kEnvironment,
+    throw Error(ExitCode::kCheckpoint,
                 "the report of first values cannot be written: " + error.problem(), path,
                 "--init-report FILE: a new one in a folder that is there, with room");
   }

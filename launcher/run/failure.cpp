@@ -106,7 +106,8 @@ int report_and_end(const Error& error, World& world) {
     print_error(error);
     return static_cast<int>(error.code());
   }
-  forget_stop_signals();  // mpirun must be able to end a rank that waits for its turn
+  // mpirun must be able to end a rank that waits for its turn; who starts ranks here can.
+  if (!world.is_started_here()) forget_stop_signals();
   std::this_thread::sleep_for(
       std::min<std::chrono::milliseconds>(kTurn * world.rank(), kLongestWait));
   const std::string rank = fmt::format("rank {} of {}", world.rank(), world.size());

@@ -57,8 +57,7 @@ void require_memory(Ranks& ranks, const World& world, const RunPlan& plan,
                     const std::function<std::string()>& advice) {
   const int64_t room = room_on_host(settings, plan.program.of_node(plan.ranks_on_node));
   const int64_t engine =
-      (plan.engine_host_bytes() + (plan.on_gpu ? 0 : plan.key_values)) *
-      plan.ranks_on_node;
+      plan.of_node(plan.engine_host_bytes() + (plan.on_gpu ? 0 : plan.key_values));
   const int64_t gpu = plan.engine_gpu_bytes() + (plan.on_gpu ? plan.key_values : 0);
   const std::string takes = plan.key_values > 0 ? "the engine, and keys and values, take "
                                                 : "the engine takes ";

@@ -63,7 +63,7 @@ bool is_redone(const json& record, int64_t step, bool is_behind_save) {
   if (!is_ours(record)) return false;
   const std::string type = type_of(record);
   const bool is_of_later_step = integer(record, "step") > step;
-  if (type == "eval" || type == "sample") return is_of_later_step;
+  if (type == "eval" || type == "sample" || type == "masters") return is_of_later_step;
   if (type == "step" || type == "saving" || type == "save" || type == "save_failed")
     return is_of_later_step || is_behind_save;
   return type == "gap" && is_behind_save;

@@ -55,7 +55,7 @@ class SavePace {
     last_took_ = took_seconds;
   }
   bool is_due(int64_t step, double now_seconds) const {
-    if (every_.steps > 0) return step % every_.steps == 0;
+    if (every_.steps > 0) return step > 0 && step % every_.steps == 0;
     if (every_.seconds == 0) return false;
     // took / (pause + took) <= share
     const double stretched = last_took_ * (1 - kLargestShare) / kLargestShare;

@@ -1,6 +1,7 @@
 #include "launcher/run/saved_run.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -71,6 +72,7 @@ bool ends_earlier(const Settings& before, const Settings& now) {
 std::string given_before(const Setting& setting, const std::string& value) {
   const json list = json::parse(value, nullptr, /*allow_exceptions=*/false);
   if (!list.is_array()) return " " + flag_of(setting) + " " + value;
+  if (list.empty()) return " without " + flag_of(setting);
   std::vector<std::string> words;
   for (const json& word : list) words.push_back(word.dump());
   return fmt::format(" {} {}", flag_of(setting),
@@ -119,10 +121,14 @@ DataIdentity agree_on_data(const data::Source& source, bool reads_all, Ranks& ra
   const DataIdentity identity = {first[0], first[1]};
   if (source.num_items() == identity.num_tokens && (!reads_all || hash == identity.hash))
     return identity;
-  throw Error(ExitCode::kData,
-              fmt::format("the data on host {} is not rank 0's: {} tokens there, {} here",
-                          host_name(), identity.num_tokens, source.num_items()),
-              source.where(), "the same files on every host");
+  const bool is_as_long = source.num_items() == identity.num_tokens;
+  throw Error(
+      ExitCode::kData,
+      fmt::format("the data on host {} are not rank 0's: {}", host_name(),
+                  is_as_long ? "as much, with other contents"
+                             : fmt::format("{} items there, {} here", identity.num_tokens,
+                                           source.num_items())),
+      source.where(), "the same files on every host");
 }
 
 std::vector<std::string> FrozenSource::fqns() const {

@@ -58,13 +58,17 @@ StepTrace::StepTrace(const StepRange& steps, const std::string& run, int rank)
     : steps_(steps), path_(fmt::format("{}/trace_{:05}.json", run, rank)), rank_(rank) {}
 
 StepTrace::~StepTrace() {
-  if (is_recording_) write();
+  if (is_recording_)
+    write();
+  else if (!has_recorded_ && rank_ == 0 && steps_.last > 0)
+    warn(
+        fmt::format("no trace: steps {} to {} were not made", steps_.first, steps_.last));
 }
 
 void StepTrace::begin(int64_t step) {
   if (is_recording_ || step < steps_.first || step > steps_.last) return;
   Trace::start();
-  is_recording_ = true;
+  is_recording_ = has_recorded_ = true;
 }
 
 void StepTrace::end(int64_t step) {

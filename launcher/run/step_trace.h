@@ -32,7 +32,7 @@ class StepTrace : NoCopy {
   const StepRange steps_;
   const std::string path_;
   const int rank_;
-  bool is_recording_ = false;
+  bool is_recording_ = false, has_recorded_ = false;
 };
 
 }  // namespace zero::launcher

@@ -138,6 +138,8 @@ void Training::load_progress() {
   }
   started_from_ = resumed->folder;
   progress_ = resumed->progress;
+  // A best one that is not here is nothing to compare with.
+  if (engine_->control().largest(is_best_here(), "best") == 0) progress_.set_best({});
   saved_best_ = progress_.best();
   saved_batches_ = progress_.num_batches;
   // The samples that were used before stay used, also when global_batch has changed.
@@ -150,6 +152,12 @@ void Training::load_progress() {
   // Damaged ones would be in the way of the steps to come, and of --keep.
   for (const std::string& name : first_few(folder_->set_aside_behind(saved_step_)))
     warn(fmt::format("set aside as {}/{}", settings_.out, name));
+  name_best(progress_.best_step);
+  std::error_code error;
+  const std::string run = checkpoint::split_path(started_from_).folder;
+  if (std::filesystem::equivalent(run, settings_.out, error)) return;
+  keep_source_of(started_from_);
+  keep_tokenizer();
 }
 
 void Training::report_first_values() {
@@ -178,8 +186,12 @@ void Training::read_weights() {
   for (const std::string& name : first_few(read.dead))
     tell(fmt::format("not read, as nobody needs it: {}", name));
   for (const std::string& line : differences_of(read.state)) tell(line);
-  if (!is_checkpoint) return keep_source(path);
-  const std::string source = source_folder(checkpoint::split_path(path).folder);
+  is_checkpoint ? keep_source_of(path) : keep_source(path);
+}
+
+// What lies beside the steps of another run, one of which is `checkpoint`.
+void Training::keep_source_of(const std::string& checkpoint) const {
+  const std::string source = source_folder(checkpoint::split_path(checkpoint).folder);
   if (!std::filesystem::is_directory(source)) return;
   std::vector<std::string> names = checkpoint::Folder(source).names();
   if (!settings_.tokenizer.empty()) std::erase_if(names, is_of_tokenizer);
@@ -262,6 +274,7 @@ void Training::announce() {
   facts.stop_command = stop_command(starter, process_environment(), settings_.out);
   signals_cost_ = is_impatient(starter);
   if (!started_from_.empty()) facts.save_seconds = last_save_seconds(settings_.out);
+  if (facts.save_seconds >= 0) time_limit_.note_save(facts.save_seconds);
   tell(wrapped(banner(settings_, facts), width_of_stdout(), kTextColumn));
   const int64_t num_frozen = facts.num_parameters - facts.num_trained;
   // Instead of masters, and what is made of them to be computed with.

@@ -118,8 +118,9 @@ class Training {
   void record_save(const PendingSave& done, const std::string& path, double lost);
   void record_failed_save(const std::exception& error, bool goes_on);
   bool is_linked_here() const;
+  bool is_best_here() const;
   void keep_linked();
-  void name_best() const;
+  void name_best(int64_t step) const;
   void name_best(int64_t step, std::vector<std::string>& warnings) const;
   void note_cost_of_signals();
 
@@ -144,6 +145,7 @@ class Training {
   void choose_model();
   void choose_frozen_type(const std::string& stored);
   void read_weights();
+  void keep_source_of(const std::string& checkpoint) const;
   WeightsPlace weights_at(const std::string& path, bool is_checkpoint) const;
   void note_base(const std::string& path, const std::vector<std::string>& lacking);
   void read_frozen_before(const FrozenSource& source, bool moved);

@@ -35,22 +35,18 @@ int64_t Training::checkpoint_bytes() const {
   return bytes;
 }
 
-// By the clock a save is not due while another one goes on. By steps each is saved once,
-// also where others behind it are left out.
+// By the clock a save is not due while another one goes on.
 bool Training::is_save_due() const {
-  const bool by_clock = settings_.save_every.steps == 0;
-  if (pending_save_ && by_clock) return false;
-  const int64_t last = pending_save_ ? pending_save_->step : saved_step_;
-  if (!by_clock && engine_->num_steps() == last) return false;
+  if (pending_save_ && settings_.save_every.steps == 0) return false;
   return save_pace_.is_due(engine_->num_steps(), process_age());
 }
 
-// Nothing is written twice: a step that was not finite changes the place in the data
-// alone, and that is saved again under the same step.
+// Nothing is written twice. A step that was not finite changes the place in the data
+// alone, and an evaluation the best step: that is saved again under the same step.
 void Training::save() {
   save_is_due_ = false;
   finish_save();
-  if (saved_batches_ == progress_.num_batches) return name_best();
+  if (saved_batches_ == progress_.num_batches && saved_best_ == progress_.best()) return;
   if (engine_->num_steps() == saved_step_ &&
       engine_->control().largest(is_linked_here(), "linked") > 0)
     return keep_linked();
@@ -183,15 +179,22 @@ bool Training::is_linked_here() const {
 // It stays: batches after it that did not count are skipped again by a resume.
 void Training::keep_linked() {
   saved_batches_ = progress_.num_batches;
+  saved_best_ = progress_.best();
+  name_best(saved_best_.step);
   if (is_first_rank())
     tell(fmt::format("step {} is saved already, behind a link that stays: {}/{}",
                      saved_step_, settings_.out, checkpoint::step_folder(saved_step_)));
 }
 
-// Once the checkpoint of this step is there.
-void Training::name_best() const {
-  const int64_t step = engine_->num_steps();
-  if (!is_first_rank() || !settings_.keep_best || progress_.best_step != step) return;
+bool Training::is_best_here() const {
+  if (!is_first_rank() || progress_.best_step < 0) return false;
+  return folder_->run().folder().leads_to_folder(
+      checkpoint::step_folder(progress_.best_step));
+}
+
+// Once its checkpoint is there. -1: there is none.
+void Training::name_best(int64_t step) const {
+  if (!is_first_rank() || !settings_.keep_best || step < 0) return;
   std::vector<std::string> warnings;
   name_best(step, warnings);
   for (const std::string& warning : warnings) warn(warning);

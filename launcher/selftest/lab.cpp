@@ -165,7 +165,8 @@ std::string Lab::start(int num_ranks, std::vector<std::string> words) const {
         ExitCode::kEnvironment,
         fmt::format("{} rank(s) were not done in {:.0f} s", num_ranks, kRunLimit));
   if (outcome.code == 127)
-    throw Error(ExitCode::kEnvironment, "mpirun cannot be started");
+    throw Error(ExitCode::kEnvironment, "mpirun cannot be started", "selftest",
+                "install OpenMPI (openmpi-bin)");
   if (outcome.code != 0)
     throw Error(ExitCode::kTraining,
                 fmt::format("{} rank(s) ended with code {}: {}", num_ranks, outcome.code,

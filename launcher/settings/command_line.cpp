@@ -87,8 +87,9 @@ class Reader {
       return fmt::format("\"{}\" is one {} too many; {}", word, verb_.operand(),
                          verb_.takes_file           ? "one alone is imported"
                          : verb_.num_more > 0       ? "more would hide one another"
-                         : verb_.num_folders() == 1 ? "diff A B compares two"
-                                                    : "diff compares two");
+                         : verb_.num_folders() == 2 ? "diff compares two"
+                         : verb_.name == "inspect"  ? "diff A B compares two"
+                                                    : verb_.name + " takes one");
     if (word.ends_with(".toml") || word.ends_with(".py") || word.ends_with(".yaml"))
       return fmt::format(
           "\"{}\" stands alone; a file of settings, in TOML, stands behind --config",

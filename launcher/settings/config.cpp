@@ -222,6 +222,8 @@ Settings read_settings(const CommandLine& line,
     choose_for_run(settings, context.going_on, is_given);
   if (context.may_begin) {
     choose_accumulate(settings, context.base ? context.base : context.going_on, is_given);
+    if (context.base && settings.warmup_steps == kUsualWarmup)
+      settings.warmup_steps = context.base->warmup_steps;
     choose_for_machine(settings, is_given);
   }
   const auto is_unread = [&](const std::string& key) {

@@ -291,7 +291,7 @@ std::vector<Conflict> find_conflicts(const Settings& s, const ConfigContext& con
   for (const std::string key :
        {"sample_every", "sample_tokens", "sample_temperature", "sample_greedy",
         "sample_top_k", "sample_top_p", "sample_min_p", "sample_repetition_penalty",
-        "sample_stop"})
+        "sample_ignore_eos", "sample_stop"})
     add_if(is_changed(s, key) && s.sample.empty(), found, {key, "sample"},
            key + " needs a text to be continued (--sample PROMPT)");
   check_overrides(s, found);

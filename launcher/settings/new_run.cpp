@@ -4,7 +4,6 @@ namespace zero::launcher {
 namespace {
 
 constexpr int64_t kStepsPerWarmupStep = 50;
-constexpr int64_t kUsualWarmup = -1;
 constexpr double kHeldOut = 0.02;
 
 // Evaluations by the clock would make runs on other numbers of ranks differ.

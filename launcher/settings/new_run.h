@@ -16,6 +16,8 @@ namespace zero::launcher {
 //   device_state_fraction  auto; where no GPU keeps states, or offload is told: 0
 //   speculate      auto; on CPU ranks, or where the engine would refuse it: off
 
+constexpr int64_t kUsualWarmup = -1;  // of warmup_steps, until it is chosen
+
 using IsGiven = std::function<bool(const std::string& key)>;
 
 // Choose those that are not given: as the run that goes on has them, or, where `going_on`

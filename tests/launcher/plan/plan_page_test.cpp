@@ -48,6 +48,12 @@ TEST(PlanPage, TellsWhatTheVerdictRestsOn) {
   EXPECT_THAT(to_page(of), HasSubstr("fits, activations apart: 4.0 GiB needed"));
 }
 
+TEST(PlanPage, WhatNoNumberHoldsIsTheLargest) {
+  PlanAnswer of = answer(8 * kGiB);
+  of.plan.activations = int64_t{1} << 62;
+  EXPECT_THAT(to_page(of), Not(HasSubstr(" -")));
+}
+
 TEST(PlanPage, AStarterIsALineWhereThereIsOne) {
   PlanAnswer of = answer(8 * kGiB);
   EXPECT_THAT(to_page(of), Not(HasSubstr("starter")));

@@ -48,12 +48,14 @@ TEST(CutJsonl, LaterStepsGoAndRunsStay) {
 }
 
 // A sample is drawn before the save of its step, as evaluations are made.
-TEST(CutJsonl, SamplesOfLaterStepsGo) {
-  const auto sample = [](int64_t number) {
-    return R"({"type":"sample","step":)" + std::to_string(number) + kWall;
-  };
-  const std::string before = step(1) + step(2) + sample(2) + save(2, 2) + sample(2);
-  EXPECT_EQ(cut_jsonl(before + step(3) + sample(3) + save(3, 3), 2, 2), before);
+TEST(CutJsonl, SamplesAndMovementsOfLaterStepsGo) {
+  for (const std::string type : {"sample", "masters"}) {
+    const auto told = [&](int64_t number) {
+      return R"({"type":")" + type + R"(","step":)" + std::to_string(number) + kWall;
+    };
+    const std::string before = step(1) + step(2) + told(2) + save(2, 2) + told(2);
+    EXPECT_EQ(cut_jsonl(before + step(3) + told(3) + save(3, 3), 2, 2), before);
+  }
 }
 
 TEST(CutJsonl, NothingGoesWhereNothingIsLater) {

@@ -8,6 +8,7 @@ namespace {
 TEST(SavePace, StepsAreTakenAtTheirWord) {
   SavePace pace({.steps = 10, .seconds = 0});
   pace.note_save(0, 1e6);
+  EXPECT_FALSE(pace.is_due(0, 1e9)) << "nothing is trained";
   EXPECT_FALSE(pace.is_due(9, 1e9));
   EXPECT_TRUE(pace.is_due(10, 0));
   EXPECT_TRUE(pace.is_due(20, 0));

@@ -266,6 +266,17 @@ TEST(CheckSameRun, ListsAllWithTheCure) {
   }
 }
 
+TEST(CheckSameRun, AListThatWasEmptyIsLeftOut) {
+  SavedRun now = some_run();
+  now.settings.freeze = {"a*"};
+  try {
+    check_same_run(some_run(), now, "runs/a/step_1");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.cure(), HasSubstr("the old values: without --freeze;"));
+  }
+}
+
 TEST(CheckSameRun, ASizeThatIsLeftToThePresetIsNotGiven) {
   SavedRun before = some_run();
   before.settings.dim = 64;

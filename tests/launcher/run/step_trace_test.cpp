@@ -92,6 +92,7 @@ TEST_F(StepTraceTest, AStepThatIsMadeAgainIsInItTwice) {
 }
 
 TEST_F(StepTraceTest, NothingIsWrittenWhenNothingIsAsked) {
+  testing::internal::CaptureStderr();
   {
     StepTrace none({}, folder_.path(""), 0);
     make_steps(none, 1, 3);
@@ -99,6 +100,8 @@ TEST_F(StepTraceTest, NothingIsWrittenWhenNothingIsAsked) {
     make_steps(past, 3, 4);
   }
   EXPECT_FALSE(is_written());
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "zero: no trace: steps 1 to 2 were not made\n");
 }
 
 TEST_F(StepTraceTest, AFileThatCannotBeWrittenStopsNothing) {

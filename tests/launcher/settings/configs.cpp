@@ -50,6 +50,7 @@ Settings settings_of(const Words& words) {
   context.num_ranks = words.num_ranks;
   context.may_begin = words.may_begin;
   context.going_on = words.going_on;
+  context.base = words.base;
   context.models = &models;
   std::vector<std::string> flags = words.flags;
   flags.insert(flags.end(), {"--data", "d", "--out", "o"});

@@ -37,6 +37,7 @@ struct Words {
   int num_ranks = 1;
   bool may_begin = false;
   const Settings* going_on = nullptr;
+  const Settings* base = nullptr;
 };
 std::string complaint(const Words& words);
 Settings settings_of(const Words& words);

@@ -53,6 +53,9 @@ TEST(NewRun, OneThatGoesOnDoesAsBefore) {
   EXPECT_EQ(now.warmup_steps, 3);
   EXPECT_EQ(now.eval_fraction, 0.25);
   EXPECT_EQ(gone_on({"--schedule=cosine"}, before).schedule, "cosine");
+  const Settings alone =
+      settings_of({.flags = {"--warmup-steps=-1"}, .may_begin = true, .base = &before});
+  EXPECT_EQ(alone.warmup_steps, 3);
 }
 
 // On a GPU auto may become unit, which rounds otherwise than model.
