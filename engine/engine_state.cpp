@@ -5,6 +5,7 @@
 #include "engine/comm/agreement.h"
 #include "engine/device/torch/compute_type.h"
 #include "engine/engine_impl.h"
+#include "engine/init/fill_shards.h"
 #include "engine/options/check_options.h"
 #include "engine/plan/traffic_plan.h"
 #include "engine/unit/ignored_params.h"

@@ -1,7 +1,5 @@
 #include "engine/engine_values.h"
 
-#include <ATen/MemoryOverlap.h>
-
 #include <algorithm>
 #include <map>
 #include <span>
@@ -228,13 +226,6 @@ at::Tensor& EngineValues::buffer(const std::string& fqn) {
   const auto found = std::ranges::find(fqns, fqn);
   if (found != fqns.end()) return own_.model.buffers[found - fqns.begin()];
   reject("the model has no such buffer", fqn, "");
-}
-
-void write_buffer(at::Tensor buffer, const at::Tensor& value) {
-  if (buffer.cpu().equal(value.to(buffer.scalar_type()).cpu())) return;
-  if (at::has_internal_overlap(buffer) == at::MemOverlap::Yes)
-    buffer.set_data(buffer.contiguous());
-  buffer.copy_(value);
 }
 
 void EngineValues::average_buffers() {

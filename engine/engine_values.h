@@ -12,9 +12,6 @@ namespace zero {
 class Engine;
 class InitFunctions;
 
-// An expanded buffer gets memory of its own where it cannot hold the values as it is.
-void write_buffer(at::Tensor buffer, const at::Tensor& value);
-
 // The values of an engine's parameters and buffers: how they start, and how they are
 // found by name and brought together.
 class EngineValues {

@@ -1,5 +1,6 @@
 #include "engine/init/fill_shards.h"
 
+#include <ATen/MemoryOverlap.h>
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -228,6 +229,13 @@ std::vector<InitEntry> fill_shards(const ScannedModel& model, const UnitPlan& pl
   return entries;
 }
 
+void write_buffer(at::Tensor buffer, const at::Tensor& value) {
+  if (buffer.cpu().equal(value.to(buffer.scalar_type()).cpu())) return;
+  if (at::has_internal_overlap(buffer) == at::MemOverlap::Yes)
+    buffer.set_data(buffer.contiguous());
+  buffer.copy_(value);
+}
+
 std::vector<InitEntry> fill_buffers(const ScannedModel& model, const Options& options,
                                     InitFunctions& functions, Ranks& ranks,
                                     BuffersAre are) {
@@ -252,11 +260,8 @@ std::vector<InitEntry> fill_buffers(const ScannedModel& model, const Options& op
   for (size_t i = 0; i < model.buffers.size(); ++i) {
     at::Tensor buffer = model.buffers[i];
     const std::string& fqn = model.buffer_fqns[i];
-    if (ranks.size() > 1 && options.source != Source::kEveryRank) {
-      const at::Tensor own = buffer.cpu();
-      const at::Tensor first = from_rank_0(own, fqn, ranks);
-      if (!own.equal(first)) buffer.copy_(first);
-    }
+    if (ranks.size() > 1 && options.source != Source::kEveryRank)
+      write_buffer(buffer, from_rank_0(buffer.cpu(), fqn, ranks));
     if (are == BuffersAre::kFirstValues && buffer.is_floating_point() &&
         buffer.isnan().any().item<bool>())
       nan += (nan.empty() ? "" : ", ") + fqn;

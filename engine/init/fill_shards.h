@@ -45,6 +45,9 @@ std::vector<InitEntry> fill_shards(const ScannedModel& model, const UnitPlan& pl
                                    ThreadPool& threads,
                                    const std::vector<bool>& which = {});
 
+// An expanded buffer gets memory of its own where it cannot hold the values as it is.
+void write_buffer(at::Tensor buffer, const at::Tensor& value);
+
 enum class BuffersAre {
   kFirstValues,  // functions have their turn; all must be written, and none with NaN
   kReplaced      // a checkpoint's will come

@@ -23,7 +23,7 @@ void add_behaviour(Lines& lines, const Options& options) {
       SAME(dtype), SAME(reduce_dtype), SAME(grad_dtype), SAME(master), SAME(state_dtype),
       SAME(frozen_dtype), SAME(nominal_targets), SAME(tf32), SAME(deterministic),
       SAME(micro_batches_per_rank), SAME(inference), SAME(average_buffers_each_step),
-      SAME(micro_batches_change_buffers), SAME(sync_batch_norm);
+      SAME(micro_batches_change_buffers), SAME(sync_batch_norm), SAME(init_report);
   lines.add("optimizer", optimizer.kind)
       .add("betas", optimizer.beta1, optimizer.beta2)
       .add("eps", optimizer.eps)
@@ -76,8 +76,7 @@ Lines shared_lines(const Options& options) {
 
 Lines own_lines(const Options& options) {
   Lines lines;
-  SAME(init_report), SAME(device_memory), SAME(adam_threads), SAME(chaos_seed),
-      SAME(trace_comm);
+  SAME(device_memory), SAME(adam_threads), SAME(chaos_seed), SAME(trace_comm);
   return lines;
 }
 

@@ -4,10 +4,33 @@
 #include "engine/device/torch/compute_type.h"
 #include "engine/unit/chunks.h"
 #include "engine/unit/unit_call.h"
+#include "engine/unit/unit_outputs.h"
 #include "engine/watch/trace.h"
 #include "engine/weights/torch/flat_params.h"
 
 namespace zero {
+namespace {
+
+// How often each was written to; what is of inference mode does not know.
+std::vector<int64_t> writes_to(const std::vector<at::Tensor>& tensors) {
+  std::vector<int64_t> writes;
+  for (const at::Tensor& tensor : tensors)
+    writes.push_back(tensor.defined() && !tensor.is_inference() ? tensor._version() : 0);
+  return writes;
+}
+
+// Whoever called the unit would not see it. writes: before the body.
+void require_unwritten_copies(const std::vector<UnitInput>& inputs,
+                              const std::vector<at::Tensor>& cast,
+                              const std::vector<int64_t>& writes,
+                              const std::string& fqn) {
+  const std::vector<int64_t> now = writes_to(cast);
+  for (size_t i = 0; i < cast.size(); ++i)
+    if (now[i] != writes[i] && !cast[i].is_same(inputs[i].tensor))
+      refuse_written_copy(i, fqn);
+}
+
+}  // namespace
 
 AttachedUnit::AttachedUnit(int index, const PlannedUnit& planned,
                            const std::vector<torch::nn::Module*>& modules, UnitRole role,
@@ -59,6 +82,7 @@ std::vector<at::Tensor> AttachedUnit::run_inference(
   const Chunking chunking = chunking_of(inputs, chunk_rows_, fqn_);
   std::vector<at::Tensor> tensors;
   for (const UnitInput& input : inputs) tensors.push_back(cast(input.tensor));
+  const std::vector<int64_t> writes = writes_to(tensors);
 
   const WeightWatch weights = watch_weights();
   std::vector<std::vector<at::Tensor>> parts;  // (results, chunks)
@@ -74,6 +98,7 @@ std::vector<at::Tensor> AttachedUnit::run_inference(
     }
   }
   require_same_weights(weights);
+  require_unwritten_copies(inputs, tensors, writes, fqn_);
   std::vector<at::Tensor> results;
   for (size_t i = 0; i < parts.size(); ++i)
     results.push_back(join_outputs(parts[i], joins[i], chunk_rows_, fqn_));
@@ -160,7 +185,10 @@ std::vector<at::Tensor> MergedUnit::run(const UnitBody& body,
   std::vector<at::Tensor> tensors;
   for (const UnitInput& input : inputs)
     tensors.push_back(in_compute_type(input.tensor, dtype_));
-  return body(tensors);
+  const std::vector<int64_t> writes = writes_to(tensors);
+  std::vector<at::Tensor> results = body(tensors);
+  require_unwritten_copies(inputs, tensors, writes, fqn_);
+  return results;
 }
 
 }  // namespace zero

@@ -35,7 +35,7 @@ uint64_t fingerprint_of(const at::Tensor& tensor) {
 
 bool is_equal(const at::Tensor& tensor, const at::Tensor& copy) {
   const at::Tensor values = on_host(tensor), others = on_host(copy);
-  return values.nbytes() == others.nbytes() &&
+  return tensor.sizes() == copy.sizes() && values.nbytes() == others.nbytes() &&
          std::memcmp(values.const_data_ptr(), others.const_data_ptr(), others.nbytes()) ==
              0;
 }
@@ -48,6 +48,7 @@ void assign(const at::Tensor& to, const at::Tensor& from) {
     at::Tensor(to).copy_(from);
   } else {  // it grows
     to.unsafeGetTensorImpl()->set_sizes_contiguous(from.sizes());
+    to.unsafeGetTensorImpl()->set_storage_offset(0);
     to.unsafeGetTensorImpl()->set_storage_keep_dtype(from.clone().storage());
   }
 }

@@ -66,13 +66,17 @@ void UnitOutputs::learn(const InnerGraph& graph, const JoinMarks& marks,
   }
 }
 
+void refuse_written_copy(size_t input, const std::string& fqn) {
+  reject("the unit changes its input tensor " + std::to_string(input) +
+             " in place, but was given a copy in another type",
+         fqn, "pass it in the type that the unit computes in");
+}
+
 void UnitOutputs::require_may_change(size_t input, const std::vector<at::Tensor>& inputs,
                                      bool was_cast) const {
+  if (was_cast) refuse_written_copy(input, fqn_);
   const std::string its_input =
       "the unit changes its input tensor " + std::to_string(input) + " in place, ";
-  if (was_cast)
-    reject(its_input + "but was given a copy in another type", fqn_,
-           "pass it in the type that the unit computes in");
   if (inputs[input].is_leaf() && inputs[input].requires_grad())
     reject(its_input + "which is a leaf that requires grad", fqn_, "pass a clone of it");
   for (size_t other = 0; other < inputs.size(); ++other) {

@@ -9,6 +9,9 @@
 
 namespace zero {
 
+// Of what a body has written to an input that was cast.
+[[noreturn]] void refuse_written_copy(size_t input, const std::string& fqn);
+
 // What one call of a unit returns: which tensors are the same, inputs that the body
 // changed in place, or parts of each other, in the caller's graph as without an engine.
 class UnitOutputs {

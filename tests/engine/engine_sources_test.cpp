@@ -370,5 +370,24 @@ TEST(SourcesOfBuffers, BuffersOfFullModelsAreCompared) {
   });
 }
 
+struct ExpandedImpl : torch::nn::Module {
+  explicit ExpandedImpl(double first) {
+    w = register_parameter("w", values({3}));
+    table = register_buffer("table", torch::full({1, 3}, first).expand({4, 3}));
+  }
+  at::Tensor w, table;
+};
+
+TEST(SourcesOfBuffers, AnExpandedBufferBecomesRank0s) {
+  Options options;
+  options.device = DeviceChoice::kCpu;
+  options.adam_threads = 1;
+  on_ranks(2, [&](std::unique_ptr<Ranks> comm) {
+    const auto model = std::make_shared<ExpandedImpl>(comm->rank());
+    Engine engine(model, options, std::move(comm));
+    EXPECT_TRUE(torch::equal(model->table, torch::zeros({4, 3})));
+  });
+}
+
 }  // namespace
 }  // namespace zero::testing::engine_sources_test

@@ -76,6 +76,7 @@ TEST_F(SameOptions, EveryOptionThatMattersIsComparedAndNamed) {
       {"micro_batches_change_buffers",
        [](Options& o) { o.micro_batches_change_buffers = true; }},
       {"sync_batch_norm", [](Options& o) { o.sync_batch_norm = true; }},
+      {"init_report", [](Options& o) { o.init_report = true; }},
       {"group 'w'",
        [](Options& o) {
          o.groups = {{"w", 2, {}, false}};

@@ -68,6 +68,38 @@ TEST_P(UnitCallTest, FloatTensorsBecomeWhatTheUnitComputesIn) {
   }
 }
 
+struct WritesCacheImpl : ScaleImpl {
+  at::Tensor forward(const at::Tensor& x, const at::Tensor& cache) {
+    cache.select(0, 0).copy_(x[0]);
+    return x * w + cache.sum(0);
+  }
+};
+
+struct HandsOnCacheImpl : nn::Module {
+  HandsOnCacheImpl() { unit = register_module("unit", Unit<WritesCacheImpl>::make()); }
+  at::Tensor forward(const at::Tensor& x) { return unit(x, cache); }
+  at::Tensor cache = torch::zeros({8, 3});
+  Unit<WritesCacheImpl> unit{nullptr};
+};
+
+TEST_P(UnitCallTest, WhatItsCallerWouldNotSeeIsNotWritten) {
+  options.dtype = DType::kBf16;
+  for (const int64_t min_numel : {0, 100}) {  // by itself, or merged into the root
+    options.auto_wrap.min_numel = min_numel;
+    each_rank([] { return std::make_shared<HandsOnCacheImpl>(); },
+              [&](Engine& engine, auto& model) {
+                const torch::NoGradGuard no_grad;
+                EXPECT_THAT(error_of([&] {
+                              engine.forward(model, values({4, 3}));
+                            }),
+                            HasSubstr("was given a copy in another type"));
+                model->cache = model->cache.to(at::kBFloat16);
+                engine.forward(model, values({4, 3}));
+                EXPECT_NE(model->cache.abs().sum().template item<float>(), 0);
+              });
+  }
+}
+
 class Autocast {
  public:
   explicit Autocast(bool is_on) {

@@ -432,6 +432,23 @@ TEST_P(UnitContract, AUnitMayHaveParametersOfNoElements) {
       [](auto forward, const at::Tensor& x) { return forward(x).pow(2).sum(); });
 }
 
+// A window of the last four rows, which begins somewhere in its memory.
+TEST_P(UnitContract, ABufferMaySlide) {
+  struct WindowImpl : ScaleImpl {
+    WindowImpl() { cache = register_buffer("cache", torch::ones({3, 3})); }
+    at::Tensor forward(const at::Tensor& x) {
+      const at::Tensor all = torch::cat({cache, x.detach()});
+      at::Tensor y = x * w * cache.sum(0);
+      cache.set_data(all.narrow(0, all.size(0) - 4, 4));
+      return y;
+    }
+    at::Tensor cache;
+  };
+  expect_plain_numbers(
+      [] { return std::make_shared<HolderImpl<WindowImpl>>(); },
+      [](auto forward, const at::Tensor& x) { return forward(x).pow(2).sum(); });
+}
+
 // A buffer that grows with each forward, as a cache does.
 TEST_P(UnitContract, ABufferMayGrow) {
   struct CacheImpl : ScaleImpl {
