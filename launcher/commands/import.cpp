@@ -63,9 +63,12 @@ ImportCall read_call(const VerbCall& call) {
   if (!problems.empty()) throw to_error(problems, "import");
   asked.settings =
       read_settings(line, call.environment, {.verb = "import", .models = &call.models});
-  if (!std::filesystem::exists(asked.file))
-    throw Error(ExitCode::kUsage, "import names a file that does not exist", asked.file,
-                "import FILE.h5 --to DIR");
+  std::error_code error;
+  if (!std::filesystem::exists(asked.file, error))
+    throw Error(ExitCode::kUsage,
+                error ? "import cannot look at the file: " + error.message()
+                      : "import names a file that does not exist",
+                asked.file, "import FILE.h5 --to DIR");
   require_no_steps(asked.to, "--to");
   return asked;
 }

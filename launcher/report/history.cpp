@@ -69,6 +69,7 @@ void add_start(History& history, const json& record) {
   history.starts.push_back({0, std::isnan(wall) ? 0 : wall, record});
   history.has_ended = false;
   history.stopped_by.clear();
+  history.memory = nullptr;  // of the process before
 }
 
 // Whether it is a record; those of unknown types are.

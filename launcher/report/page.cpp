@@ -130,7 +130,8 @@ std::vector<Line> lines_of(const std::string& name, const Series& series) {
 }
 
 std::string loss_chart(const History& history, const Steps& steps) {
-  Chart chart = {.title = "Loss", .unit = "cross entropy per token", .axis = "loss"};
+  const std::string each = what_is_counted(history) == "images" ? "image" : "token";
+  Chart chart = {.title = "Loss", .unit = "cross entropy per " + each, .axis = "loss"};
   chart.is_wide = true;
   chart.lines = lines_of("training", history.series(&StepRow::loss));
   Series evaluations;
@@ -181,10 +182,18 @@ std::string charts(const History& history) {
 
 std::pair<double, int64_t> training_loss(const History& history) {
   const Series losses = history.series(&StepRow::loss);
-  const double last = history.steps.back().loss;
+  const auto made = std::find_if(history.steps.rbegin(), history.steps.rend(),
+                                 [](const StepRow& row) { return !row.is_skipped; });
+  const double last =
+      made == history.steps.rend() ? history.steps.back().loss : made->loss;
   const int64_t num_steps = steps_to_average(losses);
   if (num_steps == 0 || !std::isfinite(last)) return {last, 1};
-  return {average(losses, num_steps).back().y, num_steps};
+  // Where a batch was left out there is a gap.
+  const Series mean = average(losses, num_steps);
+  const auto known = std::find_if(mean.rbegin(), mean.rend(), [](const Point& point) {
+    return std::isfinite(point.y);
+  });
+  return {known == mean.rend() ? last : known->y, num_steps};
 }
 
 std::string report_page(const History& history, const std::string& name) {

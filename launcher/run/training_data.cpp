@@ -168,9 +168,9 @@ std::unique_ptr<Tokenizer> Training::open_tokenizer() const {
 void Training::prepare_sample() {
   if (is_first_rank() && !tokenizer_.empty()) speaker_ = open_tokenizer();
   const std::unique_ptr<Ranks> ranks = world_.make_ranks();
-  sample_prompt_ = parse_prompt(
-      agree_on_prompt(settings_.sample, speaker_.get(), shape_.vocab(), *ranks),
-      has_bytes(), shape_.vocab(), "--sample");
+  sample_prompt_ = parse_prompt(agree_on_prompt(settings_.sample, speaker_.get(),
+                                                shape_.vocab(), *ranks, "--sample"),
+                                has_bytes(), shape_.vocab(), "--sample");
   if (std::ssize(sample_prompt_) >= shape_.seq_len)
     throw Error(
         ExitCode::kUsage,

@@ -66,13 +66,13 @@ Tokenizer::Question question_of(const nlohmann::ordered_json& asked, const Askin
 }
 
 std::string agree_on_prompt(const std::string& prompt, Tokenizer* tokenizer,
-                            int64_t vocab, Ranks& ranks) {
+                            int64_t vocab, Ranks& ranks, const std::string& flag) {
   std::string numbers = prompt;
   if (tokenizer && !is_of_numbers(prompt)) {
     const TokenRow tokens = known(tokenizer->encode(prompt), vocab);
     if (tokens.empty())
-      throw Error(ExitCode::kUsage, "the tokenizer makes no tokens of the prompt",
-                  "--prompt", "another text");
+      throw Error(ExitCode::kUsage, "the tokenizer makes no tokens of the prompt", flag,
+                  "another text");
     numbers = fmt::format("{}", fmt::join(tokens, " "));
   }
   return ranks.broadcast(numbers);

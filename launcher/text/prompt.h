@@ -16,9 +16,11 @@ namespace zero::launcher {
 
 // The numbers of a prompt's tokens, as text; what is one of numbers, and all without a
 // tokenizer, stays as it is. Collective: the first rank alone has a tokenizer. Throws
-// Error(kUsage) for tokens that the vocabulary lacks.
+// Error(kUsage) where it makes none, which names the flag, or some that the vocabulary
+// lacks.
 std::string agree_on_prompt(const std::string& prompt, Tokenizer* tokenizer,
-                            int64_t vocab, Ranks& ranks);
+                            int64_t vocab, Ranks& ranks,
+                            const std::string& flag = "--prompt");
 
 // A user's words as the tokenizer's chat template writes them, and the tokens that end an
 // answer. Collective: the first rank alone has a tokenizer and words. Throws as

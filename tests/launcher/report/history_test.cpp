@@ -57,6 +57,12 @@ TEST(History, HasWhatARunTold) {
   EXPECT_EQ(history.num_bad_lines, 0);
 }
 
+TEST(History, MemoryIsThatOfTheLastStart) {
+  const History history = read(
+      kRun + step(1, 3) + other("memory", 1, R"(,"process_peak":7)") + kRun + step(2, 3));
+  EXPECT_TRUE(history.memory.is_null());
+}
+
 TEST(History, StepsThatAreToldAgainReplaceTheOthers) {
   const History history =
       read(kRun + step(1) + step(2) + other("eval", 2) + step(3) + other("eval", 3) +

@@ -55,6 +55,26 @@ std::string page_of(const std::vector<json>& records, const std::string& name = 
   return report_page(read_history(log), name);
 }
 
+TEST(ReportPage, ABatchThatWasLeftOutIsNoLoss) {
+  json skipped = step(1);
+  skipped["loss"] = nullptr;
+  skipped["skipped"] = true;
+  EXPECT_THAT(page_of({some_start(), step(1), skipped}),
+              HasSubstr("<dt>training loss</dt><dd>3.25<small>"));
+  std::vector<json> many = {some_start()};
+  for (int64_t i = 1; i <= 100; ++i) many.push_back(step(i));
+  skipped["step"] = 100;
+  many.push_back(skipped);
+  EXPECT_THAT(page_of(many), HasSubstr("<dt>training loss</dt><dd>3.25<small>"));
+}
+
+TEST(ReportPage, PicturesAreNoTokens) {
+  json start = some_start();
+  start["task"] = "images";
+  EXPECT_THAT(page_of({start, step(1)}),
+              AllOf(HasSubstr("cross entropy per image"), Not(HasSubstr("per token"))));
+}
+
 TEST(ReportPage, BeginsWithWhatMattersMost) {
   const std::string page =
       page_of({some_start(),
