@@ -2,13 +2,17 @@
 # README's first command: build, then train a small GPT on two MPI ranks with real text (the C++ headers of LibTorch),
 # print a sample, and resume the run. On two cores four minutes are spent compiling and one training.
 #
-#   ZERO_DEMO_OUT   folder of the run (default: runs/demo, made anew)
+#   ZERO_DEMO_OUT   folder of the run: a new one, or that of an earlier run, which goes (default: runs/demo)
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 ZERO_TARGET=zero_launch "$zero_root/scripts/build.sh"
 set_mpi_environment
 out="${ZERO_DEMO_OUT:-$zero_root/runs/demo}"
+if [ -n "${ZERO_DEMO_OUT:-}" ] && [ ! -e "$out/metrics.jsonl" ] && [ -n "$(ls -A "$out" 2>/dev/null)" ]; then
+  say "ZERO_DEMO_OUT=$out holds something that is no run; name a new folder"
+  exit 2
+fi
 rm -rf "$out"
 
 train() {  # train STEPS [more flags]

@@ -105,6 +105,8 @@ def main():
         make(arguments) if arguments.paths else decode(arguments)
     except Problem as problem:
         sys.exit(f"make_tokens.py: {problem}")
+    except OSError as error:
+        sys.exit(f"make_tokens.py: {Problem(error.strerror or str(error), error.filename or '', 'another path, or room on its disk')}")
 
 
 if __name__ == "__main__":

@@ -57,7 +57,13 @@ install_torch() {
   exec 9>"$zero_venv.lock"
   flock 9                                                # two clones may call this at once
   if [ ! -e "$zero_venv/.complete" ]; then
+    if [ -n "${ZERO_VENV:-}" ] && [ ! -e "$zero_venv/.begun_by_zero" ] && [ -n "$(ls -A "$zero_venv" 2>/dev/null)" ]; then
+      say "ZERO_VENV=$zero_venv holds what this script did not make; name a new folder"
+      exit 2
+    fi
     rm -rf "$zero_venv"
+    mkdir -p "$zero_venv"
+    touch "$zero_venv/.begun_by_zero"
     python3 -m venv "$zero_venv"
     "$zero_venv/bin/pip" install --quiet --disable-pip-version-check "torch==$torch_version" "numpy<3"
     touch "$zero_venv/.complete"
