@@ -8,6 +8,10 @@
 namespace zero {
 namespace {
 
+std::string changes_input(size_t input) {
+  return "the unit changes its input tensor " + std::to_string(input) + " in place, ";
+}
+
 // The caller's tensor has the changed values already; now their history is its own, too.
 // Of a view only torch can tell its base, by writing once more; what a kept graph saved
 // is still as it was.
@@ -67,18 +71,16 @@ void UnitOutputs::learn(const InnerGraph& graph, const JoinMarks& marks,
 }
 
 void refuse_written_copy(size_t input, const std::string& fqn) {
-  reject("the unit changes its input tensor " + std::to_string(input) +
-             " in place, but was given a copy in another type",
-         fqn, "pass it in the type that the unit computes in");
+  reject(changes_input(input) + "but was given a copy in another type", fqn,
+         "pass it in the type that the unit computes in");
 }
 
 void UnitOutputs::require_may_change(size_t input, const std::vector<at::Tensor>& inputs,
                                      bool was_cast) const {
   if (was_cast) refuse_written_copy(input, fqn_);
-  const std::string its_input =
-      "the unit changes its input tensor " + std::to_string(input) + " in place, ";
   if (inputs[input].is_leaf() && inputs[input].requires_grad())
-    reject(its_input + "which is a leaf that requires grad", fqn_, "pass a clone of it");
+    reject(changes_input(input) + "which is a leaf that requires grad", fqn_,
+           "pass a clone of it");
   for (size_t other = 0; other < inputs.size(); ++other) {
     if (other == input || !inputs[other].is_same(inputs[input])) continue;
     reject("the unit was given one tensor twice, as " + std::to_string(other) + " and " +

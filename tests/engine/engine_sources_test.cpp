@@ -345,9 +345,9 @@ TEST_P(Sources, TheReportSaysWhoHeldTheModel) {
 // Buffers are sent from rank 0, unless every rank is to have its own: then they must be
 // the same.
 struct TableImpl : torch::nn::Module {
-  explicit TableImpl(double first) {
+  explicit TableImpl(const at::Tensor& first) {
     w = register_parameter("w", values({3}));
-    table = register_buffer("table", values({3}, first));
+    table = register_buffer("table", first);
   }
   at::Tensor w, table;
 };
@@ -357,33 +357,26 @@ TEST(SourcesOfBuffers, BuffersOfFullModelsAreCompared) {
   options.device = DeviceChoice::kCpu;
   options.adam_threads = 1;
   on_ranks(2, [&](std::unique_ptr<Ranks> comm) {
-    const auto model = std::make_shared<TableImpl>(comm->rank());
+    const auto model = std::make_shared<TableImpl>(values({3}, comm->rank()));
     Engine engine(model, options, std::move(comm));
     EXPECT_EQ(model->table[0].item<double>(), 0);
   });
   options.source = Source::kEveryRank;
   on_ranks(2, [&](std::unique_ptr<Ranks> comm) {
-    const auto model = std::make_shared<TableImpl>(comm->rank());
+    const auto model = std::make_shared<TableImpl>(values({3}, comm->rank()));
     EXPECT_THAT(
         error_of([&] { Engine(model, options, std::move(comm)); }, ExitCode::kDiverged),
         HasSubstr("start differently: buffer table (rank 1)\n"));
   });
 }
 
-struct ExpandedImpl : torch::nn::Module {
-  explicit ExpandedImpl(double first) {
-    w = register_parameter("w", values({3}));
-    table = register_buffer("table", torch::full({1, 3}, first).expand({4, 3}));
-  }
-  at::Tensor w, table;
-};
-
 TEST(SourcesOfBuffers, AnExpandedBufferBecomesRank0s) {
   Options options;
   options.device = DeviceChoice::kCpu;
   options.adam_threads = 1;
   on_ranks(2, [&](std::unique_ptr<Ranks> comm) {
-    const auto model = std::make_shared<ExpandedImpl>(comm->rank());
+    const at::Tensor row = torch::full({1, 3}, double(comm->rank()));
+    const auto model = std::make_shared<TableImpl>(row.expand({4, 3}));
     Engine engine(model, options, std::move(comm));
     EXPECT_TRUE(torch::equal(model->table, torch::zeros({4, 3})));
   });
