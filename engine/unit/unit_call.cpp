@@ -1,6 +1,7 @@
 #include "engine/unit/unit_call.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include "engine/unit/attached_unit.h"
 #include "engine/unit/discarded_graph.h"
@@ -53,9 +54,15 @@ struct UnitNode : torch::autograd::Function<UnitNode> {
   }
 };
 
+static uint64_t next_number() {
+  static std::atomic<uint64_t> number = 0;
+  return number++;
+}
+
 UnitCall::UnitCall(std::shared_ptr<AttachedUnit> unit, UnitBody body,
                    std::vector<UnitInput> inputs)
     : unit_(std::move(unit)),
+      number_(next_number()),
       body_(std::move(body)),
       weights_version_(unit_->phase_.weights_version),
       modes_(unit_->modes_.current()),
@@ -114,8 +121,9 @@ std::vector<at::Tensor> UnitCall::run_chunk(int64_t chunk) {
   std::vector<at::Tensor> results(
       graph->outputs().begin(),
       graph->outputs().begin() + static_cast<std::ptrdiff_t>(graph->num_results()));
-  const auto others = unit.borders_.other_leaves(walk_graph(graph->outputs()).ends,
-                                                 unit.index_, graph.get());
+  const GraphWalk walk = walk_graph(graph->outputs());
+  require_own_calls(walk.calls);
+  const auto others = unit.borders_.other_leaves(walk.ends, unit.index_, graph.get());
   other_leaves_.insert(other_leaves_.end(), others.begin(), others.end());
   outputs_.learn(*graph, marks, inputs_, was_cast_);
   if (!unit.recomputes_) graphs_.push_back(std::move(graph));
@@ -127,6 +135,19 @@ std::vector<at::Tensor> UnitCall::run_chunk(int64_t chunk) {
     traces_.push_back({unit.buffers_.learn(std::move(buffers)), seed.end_state(),
                        std::move(exchanged)});
   return results;
+}
+
+// Calls of other units in its graph are those that its body made: a backward would not
+// find an older one, which the body reaches through a member or what it captured.
+void UnitCall::require_own_calls(const std::vector<UnitCall*>& calls) const {
+  for (const UnitCall* call : calls) {
+    if (call->number_ < number_)
+      reject("a result of unit \"" + call->unit_->fqn_ +
+                 "\" is used by this unit, which was not given it",
+             unit_->fqn_,
+             "give it to the unit's forward as an argument, so that its gradient finds "
+             "the way back, or detach() it");
+  }
 }
 
 // The same tensors where they were the same.

@@ -53,6 +53,7 @@ class UnitCall : public torch::CustomClassHolder {
   };
 
   uint64_t seed_of(int64_t chunk) const;
+  void require_own_calls(const std::vector<UnitCall*>& calls) const;
   std::vector<at::Tensor> run_chunk(int64_t chunk);
   static std::vector<at::Tensor> without_graphs(const std::vector<at::Tensor>& results);
   std::vector<at::Tensor> join_to_graph();
@@ -64,6 +65,7 @@ class UnitCall : public torch::CustomClassHolder {
   void release();
 
   const std::shared_ptr<AttachedUnit> unit_;
+  const uint64_t number_;  // calls that begin later have greater ones
   const UnitBody body_;
   const int64_t weights_version_;
   const AutocastScope::State autocast_;

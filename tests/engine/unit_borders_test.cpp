@@ -29,13 +29,14 @@ struct AuxModelImpl : nn::Module {
   at::Tensor forward(const at::Tensor& x) {
     at::Tensor y = first(torch::matmul(x, embed));
     if (passes_on) second->takes = first->of_weights;
+    if (passes_result) second->takes = y;
     y = second(y).pow(2).sum();
     return y + add_to(*this);
   }
   std::function<at::Tensor(AuxModelImpl&)> add_to = [](auto&) {
     return torch::zeros({});
   };
-  bool passes_on = false;
+  bool passes_on = false, passes_result = false;
   at::Tensor embed;
   Unit<AuxImpl> first, second;
 };
@@ -87,6 +88,23 @@ TEST_P(UnitBordersContract, AUnitThatTakesAnothersMemberIsRefusedInForward) {
                           HasSubstr("first.w"));
               model->passes_on = false;
               model->second->takes.reset();
+              engine.backward(engine.forward(model, values({4, 3})), 1);
+              EXPECT_FALSE(engine.step().skipped);
+            });
+}
+
+// Recomputation would lose the gradient in silence: the first unit's call is not found.
+TEST_P(UnitBordersContract, AUnitThatTakesAnothersResultUngivenIsRefusedInForward) {
+  each_rank([] { return std::make_shared<AuxModelImpl>(); },
+            [&](Engine& engine, auto& model) {
+              model->passes_result = true;
+              EXPECT_THAT(error_of([&] {
+                            engine.forward(model, values({4, 3}));
+                          }),
+                          AllOf(HasSubstr("result of unit \"first\""),
+                                HasSubstr("second"), HasSubstr("as an argument")));
+              model->passes_result = false;
+              model->second->takes = values({4, 3});
               engine.backward(engine.forward(model, values({4, 3})), 1);
               EXPECT_FALSE(engine.step().skipped);
             });
