@@ -19,7 +19,7 @@ struct GpuChoice {
 
 // The GPU of num_gpus() that this rank computes on unless `device` says otherwise; -1: it
 // finds none. Of a host's GPUs, which its ranks take in turn, one that is near to the
-// cores this thread may run on, where ranks are bound to NUMA nodes (plan/deal_gpus.h).
+// cores this thread may run on, where ranks are bound to NUMA nodes (deal_gpus() below).
 // Collective; where one rank cannot use its GPU, all throw Error(kEnvironment).
 int find_gpu(DeviceChoice device, Ranks& ranks);
 

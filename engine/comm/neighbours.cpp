@@ -17,6 +17,7 @@ bool is_gone(const Identity& identity) {
   if (now.start_time == 0) {  // gone, or we lack file descriptors to look
     return kill(static_cast<pid_t>(identity.process), 0) != 0 && errno == ESRCH;
   }
+  if (identity.start_time == 0) return now.is_dead();  // it could not look at itself
   return now.is_dead() || now.start_time != identity.start_time;
 }
 

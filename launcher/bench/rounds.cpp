@@ -7,6 +7,8 @@
 #include <chrono>
 
 #include "base/seconds.h"
+#include "launcher/process/stop.h"
+#include "zero/errors.h"
 
 namespace zero::launcher {
 namespace {
@@ -53,6 +55,8 @@ std::vector<Seconds> alternate(const std::vector<Contestant>& contestants,
   std::vector<Seconds> all(contestants.size());
   for (int64_t round = -1; round < num_rounds; ++round) {
     for (size_t i = 0; i < contestants.size(); ++i) {
+      if (stop_signal() != 0)
+        throw Error(ExitCode::kInterrupted, "stopped: nothing was lost");
       const double seconds = contestants[i]();
       if (round >= 0) all[i].push_back(seconds);
     }

@@ -14,7 +14,8 @@ using Seconds = std::vector<double>;
 using Contestant = std::function<double()>;
 
 // Let all contestants work once a round, one after the other, so that what the machine
-// does meanwhile falls on all of them. A first round warms up and does not count.
+// does meanwhile falls on all of them. A first round warms up and does not count. Throws
+// Error(kInterrupted) between two of them once a signal has asked to stop.
 // Result: of each contestant, its seconds in each round.
 std::vector<Seconds> alternate(const std::vector<Contestant>& contestants,
                                int64_t num_rounds);

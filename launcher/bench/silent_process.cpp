@@ -50,7 +50,9 @@ void serve(int socket, const std::function<SilentProcess::Step()>& make) {
 [[noreturn]] void live_in_silence(int socket,
                                   const std::function<SilentProcess::Step()>& make) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  for (const int number : {SIGINT, SIGTERM, SIGHUP}) std::signal(number, SIG_DFL);
+  // Who has started this process hears them, and ends it.
+  for (const int number : {SIGUSR1, SIGINT, SIGTERM, SIGHUP})
+    std::signal(number, SIG_IGN);
   try {
     serve(socket, make);
     _exit(0);

@@ -3,6 +3,7 @@
 #include "launcher/bench/benches.h"
 #include "launcher/commands/verbs.h"
 #include "launcher/process/start_ranks.h"
+#include "launcher/process/stop.h"
 #include "launcher/process/world.h"
 #include "launcher/run/console.h"
 #include "launcher/run/failure.h"
@@ -18,6 +19,7 @@ void print_rows(const std::vector<Row>& rows, const CommandLine& line) {
 // Time one thing beside its limit; print a table, or with --json an array of rows. Some
 // kinds are about one process: of several ranks the first measures, the others leave.
 int bench(const VerbCall& call) {
+  catch_stop_signals();
   const BenchKind& kind = find_bench_kind(call.line);
   const BenchOptions options =
       read_bench_options(kind, call.line, call.environment, call.models);

@@ -5,12 +5,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <thread>
 
-#include "checkpoint/find.h"
 #include "engine/comm/started_ranks.h"
 #include "launcher/process/handler_scope.h"
 #include "launcher/process/lent_terminal.h"
@@ -72,6 +70,7 @@ class LocalJob {
     const auto hung =
         std::ranges::find_if(ranks_, [](const auto& rank) { return !rank->has_ended(); });
     const bool has_hung = hung != ranks_.end();
+    for (const auto& rank : ranks_) rank->signal(SIGKILL);  // then wait for one by one
     for (const auto& rank : ranks_) rank->kill_now();
     if (is_stop_urgent()) return static_cast<int>(ExitCode::kInterrupted);
     if (failed_) return judge(*failed_);
@@ -145,8 +144,7 @@ class LocalJob {
     std::string text = fmt::format("rank {} (pid {}) was ended by signal {} ({})", rank,
                                    ranks_[rank]->pid(), signal, strsignal(signal));
     if (signal == SIGKILL) text += ", as the kernel does when memory is short";
-    const auto folder = std::filesystem::path(asked_.stop_file).parent_path().string();
-    if (!folder.empty() && checkpoint::newest_complete(folder))
+    if (has_checkpoint(asked_))
       text += "; the same command goes on from the last checkpoint";
     warn(text);
   }

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "base/files.h"
+#include "base/processes.h"
 #include "launcher/doctor/hosts.h"
 #include "launcher/process/handler_scope.h"
 #include "launcher/process/process.h"
@@ -38,7 +39,9 @@ void shield_from_stop_signals() {
 // The ranks, and what they are told.
 class MpirunJob {
  public:
-  MpirunJob(Child& mpirun, const RanksToStart& ranks) : mpirun_(mpirun), ranks_(ranks) {}
+  // `others`: children of this process that are none of the job's.
+  MpirunJob(Child& mpirun, const RanksToStart& ranks, const std::vector<int64_t>& others)
+      : mpirun_(mpirun), ranks_(ranks), others_(others) {}
 
   int wait() {
     while (!mpirun_.has_ended() && !is_stop_urgent()) {
@@ -47,7 +50,7 @@ class MpirunJob {
     }
     const bool has_ended = mpirun_.has_ended();
     if (!has_ended) mpirun_.kill_now();
-    kill_descendants();
+    kill_descendants(others_);
     if (has_left_file_) unlink(ranks_.stop_file.c_str());
     return has_ended ? judge(mpirun_.code()) : static_cast<int>(ExitCode::kInterrupted);
   }
@@ -87,7 +90,9 @@ class MpirunJob {
     const bool has_stopped = code == static_cast<int>(ExitCode::kInterrupted) ||
                              code == kSignalled + SIGUSR1 || code == kSignalled + SIGTERM;
     if (was_told_ && (is_mpiruns || has_stopped)) {
-      warn("stopped before a step was done: nothing was lost");
+      warn(has_checkpoint(ranks_)
+               ? "stopped; the same command goes on from the last checkpoint"
+               : "stopped before a step was done: nothing was lost");
       return static_cast<int>(ExitCode::kInterrupted);
     }
     if (is_mpiruns) {  // no code of ours
@@ -107,6 +112,7 @@ class MpirunJob {
 
   Child& mpirun_;
   const RanksToStart& ranks_;
+  const std::vector<int64_t>& others_;
   bool was_told_ = false, has_left_file_ = false;
   std::chrono::steady_clock::time_point told_at_;
 };
@@ -164,10 +170,11 @@ int start_by_mpirun(const RanksToStart& ranks,
   variables.insert(variables.end(), more.begin(), more.end());
   if (const size_t width = width_of_stdout(); width != kNoEnd)
     variables.push_back(fmt::format("{}={}", kColumnsVariable, width));
+  const std::vector<int64_t> others = children_of(getpid());
   prctl(PR_SET_CHILD_SUBREAPER, 1);  // whoever loses mpirun becomes a child of ours
   // It passes SIGUSR1 on: the ranks save and stop.
   Child mpirun(words, variables, SIGUSR1, shield_from_stop_signals);
-  return MpirunJob(mpirun, ranks).wait();
+  return MpirunJob(mpirun, ranks, others).wait();
 }
 
 }  // namespace zero::launcher

@@ -50,7 +50,8 @@ std::vector<char*> pointers_to(std::vector<std::string>& words) {
   if (getppid() != parent) _exit(static_cast<int>(ExitCode::kInterrupted));
   forget_stop_signals();
   for (const int ignored : {SIGPIPE, SIGXFSZ}) ::signal(ignored, SIG_DFL);
-  const int nothing = input == Child::Input::kEmpty ? open("/dev/null", O_RDONLY) : -1;
+  const int nothing =
+      input == Child::Input::kEmpty ? open("/dev/null", O_RDONLY | O_CLOEXEC) : -1;
   if (nothing >= 0) dup2(nothing, STDIN_FILENO);
   prepare();
   execvpe(words[0], words, variables);
@@ -165,9 +166,15 @@ int Child::code() const {
   return WIFEXITED(status_) ? WEXITSTATUS(status_) : kSignalled + WTERMSIG(status_);
 }
 
-void kill_descendants() {
-  for (auto children = children_of(getpid()); !children.empty();
-       children = children_of(getpid())) {
+void kill_descendants(const std::vector<int64_t>& others) {
+  const auto ours = [&] {
+    std::vector<int64_t> children = children_of(getpid());
+    std::erase_if(children, [&](int64_t child) {
+      return std::ranges::find(others, child) != others.end();
+    });
+    return children;
+  };
+  for (auto children = ours(); !children.empty(); children = ours()) {
     for (const int64_t child : children) kill(static_cast<pid_t>(child), SIGKILL);
     for (const int64_t child : children) waitpid(static_cast<pid_t>(child), nullptr, 0);
   }

@@ -71,9 +71,10 @@ class Child : NoCopy {
   bool has_ended_ = false;
 };
 
-// Kill all children of this process, and what becomes a child by that, as the children of
-// a dead mpirun do; for a process that has set PR_SET_CHILD_SUBREAPER.
-void kill_descendants();
+// Kill all children of this process but `others`, and what becomes a child by that, as
+// the children of a dead mpirun do; for a process that has set PR_SET_CHILD_SUBREAPER.
+// Others: those of before, which whoever became this program has started.
+void kill_descendants(const std::vector<int64_t>& others);
 
 // All that was written to such a file, wherever its writers are.
 std::string text_in(int file);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "checkpoint/find.h"
 #include "launcher/process/local_ranks.h"
 #include "launcher/process/mpirun.h"
 #include "launcher/process/process.h"
@@ -59,6 +60,11 @@ int start_ranks(const RanksToStart& ranks) {
 void tell_stop(const RanksToStart& ranks) {
   const std::string what = ranks.stop_file.empty() ? "stopping" : "saving and stopping";
   warn(what + "; once more leaves at once");
+}
+
+bool has_checkpoint(const RanksToStart& ranks) {
+  const auto folder = std::filesystem::path(ranks.stop_file).parent_path().string();
+  return !folder.empty() && checkpoint::newest_complete(folder).has_value();
 }
 
 }  // namespace zero::launcher

@@ -31,4 +31,7 @@ int start_ranks(const RanksToStart& ranks);
 // Say what the first signal does to them.
 void tell_stop(const RanksToStart& ranks);
 
+// Has their run a checkpoint that the same command goes on from?
+bool has_checkpoint(const RanksToStart& ranks);
+
 }  // namespace zero::launcher

@@ -36,12 +36,21 @@ std::atomic<const std::string*> current_note = nullptr;
 std::atomic<int> first_signal = 0;
 std::atomic<int64_t> first_ms = 0;
 std::atomic<bool> is_starter = false, is_urgent = false;
+std::atomic<pid_t> starter_of_ranks = 0;  // 0: none, or its death was heard
 static_assert(std::atomic<int64_t>::is_always_lock_free);
 
 int64_t now_ms() {
   timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   return now.tv_sec * 1000 + now.tv_nsec / 1'000'000;
+}
+
+// The signal by which the system tells a rank that its starter is dead, once: it may come
+// behind the starter's own and is no second request. Ranks have a new parent before it.
+bool is_death_of_starter(int signal) {
+  const pid_t starter = starter_of_ranks.load();
+  return signal == SIGUSR1 && starter != 0 && getppid() != starter &&
+         starter_of_ranks.exchange(0) != 0;
 }
 
 // Nothing here but what a handler may do.
@@ -54,7 +63,7 @@ void note_signal(int signal) {
     const std::string* note =
         signal == SIGTERM || signal == SIGINT ? current_note.load() : nullptr;
     if (note) say_in_handler(*note);
-  } else if (now - first_ms.load() >= kDuplicateMs) {
+  } else if (now - first_ms.load() >= kDuplicateMs && !is_death_of_starter(signal)) {
     is_urgent = true;
     if (!is_starter) _exit(static_cast<int>(ExitCode::kInterrupted));
   }
@@ -106,6 +115,7 @@ std::string signal_command(const Starter& starter,
 
 void catch_stop_signals() {
   first_signal = 0;
+  starter_of_ranks = std::getenv(kStarterVariable) ? getppid() : 0;
   set_handlers(note_signal);
 }
 

@@ -7,9 +7,10 @@
 namespace zero::launcher {
 
 // Let SIGUSR1, SIGTERM, SIGINT and SIGHUP (unless it is ignored, as under nohup) ask this
-// process to save and stop. A second one, half
-// a second or more behind the first, ends it at once with code 130: a scheduler's
-// duplicate of the same signal is none. Only a program does this, never a library.
+// process to save and stop. A second one, half a second or more behind the first, ends it
+// at once with code 130: a scheduler's duplicate of the same signal is none, nor is the
+// death of the process that has started this rank. Only a program does this, never a
+// library.
 void catch_stop_signals();
 
 // The signal that asked first; 0: none yet.

@@ -154,7 +154,11 @@ void check_start(const std::vector<std::string>& environment,
 World::World(const std::optional<AnnouncedWorld>& announced) {
   if (!announced) return;
   if (announced->source == kStarterVariable) {
-    started_ = join_started_ranks(*started_rank());
+    const auto self = started_rank();
+    if (!self)
+      throw Error(ExitCode::kInterrupted,
+                  "the process that has started this rank is gone");
+    started_ = join_started_ranks(*self);
     rank_ = local_rank_ = started_->rank();
     size_ = local_size_ = started_->size();
     return;
@@ -168,13 +172,15 @@ World::World(const std::optional<AnnouncedWorld>& announced) {
   local_size_ = mpi_->local_size();
 }
 
-// A starter ends all ranks when one of them leaves with another code than 0.
+// A starter ends all ranks when one of them leaves with another code than 0; MPI would
+// wait for one that hangs, where nobody watches.
 World::~World() {
-  if (!started_ || std::uncaught_exceptions() > 0) return;
+  Ranks* const ranks = started_ ? started_.get() : watched_.get();
+  if (!ranks || std::uncaught_exceptions() > 0) return;
   try {
-    started_->barrier("the end of the program");
+    ranks->barrier("the end of the program");
   } catch (const Error&) {
-    // another rank is gone: the starter sees that, too
+    // another rank is gone: who has started it sees that, too
   }
 }
 
@@ -188,9 +194,10 @@ void World::watch(int64_t give_up) {
   HangLimits limits;
   limits.give_up = static_cast<double>(give_up);
   if (give_up > 0) limits.notice = std::min(limits.notice, limits.give_up / 2);
-  const std::unique_ptr<Ranks> ranks = make_ranks();
+  watched_ = make_ranks();
   watch_ = std::make_unique<HangWatch>(
-      *ranks, started_ ? make_shared_hang_post(*ranks) : make_mpi_hang_post(), limits,
+      *watched_, started_ ? make_shared_hang_post(*watched_) : make_mpi_hang_post(),
+      limits,
       HangReaction{[](const std::string& line) { warn(printable(line)); },
                    [] { std::_Exit(static_cast<int>(ExitCode::kHang)); }});
 }

@@ -73,6 +73,7 @@ class World {
   int rank_ = 0, size_ = 1, local_rank_ = 0, local_size_ = 1;
   std::unique_ptr<MpiSession> mpi_;  // null: alone, or started here
   std::unique_ptr<Ranks> started_;   // null: not started here
+  std::unique_ptr<Ranks> watched_;   // null before watch()
   std::unique_ptr<HangWatch> watch_;
 };
 

@@ -23,7 +23,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kTurn = 1000ms;  // that a failing rank gives each one below it
-constexpr auto kLongestWait = 3000ms;
+constexpr auto kLongestWait = kWaitForOthers;
 constexpr auto kDelivery = 200ms;  // for mpirun to pass printed lines on
 
 const std::string kMemoryCure =
@@ -90,14 +90,18 @@ Error describe(std::exception_ptr error) {
   }
 }
 
-int report_alone(const Error& error, std::optional<int> announced_rank) {
-  if (announced_rank.value_or(0) == 0) {
+int report_alone(const Error& error, std::optional<int> announced_rank,
+                 std::chrono::milliseconds wait) {
+  const int rank = announced_rank.value_or(0);
+  if (rank == 0) {
     print_error(error);
-    if (announced_rank) std::this_thread::sleep_for(kDelivery);
   } else {
     forget_stop_signals();  // mpirun must be able to end a rank that waits for its turn
-    std::this_thread::sleep_for(kLongestWait);
+    std::this_thread::sleep_for(wait);
+    print_error({error.code(), error.problem(),
+                 joined(error.where(), fmt::format("rank {}", rank)), error.cure()});
   }
+  if (announced_rank) std::this_thread::sleep_for(kDelivery);
   return static_cast<int>(error.code());
 }
 

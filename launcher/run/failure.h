@@ -1,4 +1,5 @@
 #pragma once
+#include <chrono>
 #include <exception>
 #include <functional>
 #include <optional>
@@ -13,10 +14,15 @@ class World;
 // (first line of its text, without the stack).
 Error describe(std::exception_ptr error);
 
-// Print what went wrong before ranks knew each other; returns the exit code. Every rank
-// sees the same then, so that only the first one prints, and the others wait long enough
-// for that to be read. Nobody waits where no ranks were announced.
-int report_alone(const Error& error, std::optional<int> announced_rank);
+// How long a failing rank waits for those below it to speak.
+inline constexpr std::chrono::milliseconds kWaitForOthers{3000};
+
+// Print what went wrong before ranks knew each other; returns the exit code. Mostly every
+// rank sees the same then: the first one prints, and that ends the others while they
+// wait. One that is still there behind that was alone (its host lacks a file), and
+// prints. Nobody waits where no ranks were announced.
+int report_alone(const Error& error, std::optional<int> announced_rank,
+                 std::chrono::milliseconds wait = kWaitForOthers);
 
 // Print what went wrong on this rank and end all ranks; does not return when there are
 // others. The lowest of several failing ranks is the one that speaks: each waits for

@@ -125,6 +125,8 @@ TEST_F(ProcessTest, ALivingProcessIsNotGone) {
   Identity reused = neighbours_->self();
   reused.start_time -= 1;
   EXPECT_THAT(neighbours_->reason_gone(reused), HasSubstr("is gone"));
+  reused.start_time = 0;  // it could not read its own
+  EXPECT_EQ(neighbours_->reason_gone(reused), "");
 }
 
 }  // namespace

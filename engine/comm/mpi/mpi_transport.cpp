@@ -55,7 +55,8 @@ class MpiTransport final : public Transport {
   // MPI_Finalize.
   ~MpiTransport() override {
     int is_finalized = 0;
-    if (has_left_ || MPI_Finalized(&is_finalized) != MPI_SUCCESS || is_finalized) return;
+    if (is_under_way_ || MPI_Finalized(&is_finalized) != MPI_SUCCESS || is_finalized)
+      return;
     MPI_Comm_free(&comm_);
   }
 
@@ -168,11 +169,13 @@ class MpiTransport final : public Transport {
 
   void wait(std::vector<MPI_Request> requests) {
     const int num_requests = static_cast<int>(requests.size());
+    is_under_way_ = true;
     for (int polls = 0;; ++polls) {
       int is_done = 0;
       check_mpi(MPI_Testall(num_requests, requests.data(), &is_done, MPI_STATUSES_IGNORE),
                 "MPI_Testall");
       if (is_done) {
+        is_under_way_ = false;
         Activity::here().sign();  // a piece has come through
         return;
       }
@@ -193,6 +196,7 @@ class MpiTransport final : public Transport {
   const int rank_ = rank(), size_ = size();
   std::vector<std::byte> scratch_;  // what the others sent for a reduction
   std::atomic<bool> has_left_{false};
+  bool is_under_way_ = false;  // a call's messages; after its failure for ever
 };
 
 }  // namespace

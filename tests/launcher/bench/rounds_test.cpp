@@ -2,7 +2,11 @@
 
 #include <gmock/gmock.h>
 
+#include <csignal>
 #include <string>
+
+#include "launcher/process/stop.h"
+#include "zero/errors.h"
 
 namespace zero::launcher::rounds_test {
 namespace {
@@ -27,6 +31,16 @@ TEST(Rounds, AlternateAndLeaveOutTheOneThatWarmsUp) {
   EXPECT_THAT(alternate({contestant('a'), contestant('b')}, 2),
               ElementsAre(ElementsAre(3, 5), ElementsAre(4, 6)));
   EXPECT_EQ(order, "ababab");
+}
+
+TEST(Rounds, EndOnceASignalHasAskedToStop) {
+  catch_stop_signals();
+  int calls = 0;
+  const auto stopped = [&] { return ++calls == 2 ? raise(SIGTERM) : 1.0; };
+  EXPECT_THROW(alternate({stopped, stopped}, 3), Error);
+  EXPECT_EQ(calls, 2);
+  catch_stop_signals();  // forgets the one that came
+  forget_stop_signals();
 }
 
 TEST(Rounds, ARatioIsTakenWithinItsRound) {

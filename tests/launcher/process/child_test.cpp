@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdio>
@@ -63,6 +64,28 @@ TEST(Child, AskedToStopItEndsTheChildFirst) {
   asker.join();
   catch_stop_signals();  // forgets the one that came
   forget_stop_signals();
+}
+
+// In a process of its own, whose children are all known.
+TEST(Child, OfBeforeIsLeftAloneWhenTheOthersAreKilled) {
+  const auto kill_the_second = [] {
+    const auto start = [] {
+      const pid_t child = fork();
+      if (child == 0) {
+        sleep(100);
+        _exit(0);
+      }
+      return child;
+    };
+    const pid_t first = start();
+    const std::vector<int64_t> others = children_of(getpid());
+    start();
+    kill_descendants(others);
+    const bool is_left = children_of(getpid()) == std::vector<int64_t>{first};
+    kill(first, SIGKILL);
+    std::exit(is_left ? 0 : 1);
+  };
+  EXPECT_EXIT(kill_the_second(), ::testing::ExitedWithCode(0), "");
 }
 
 // In a process of its own: a limit that was lowered stays.

@@ -3,6 +3,8 @@
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -10,6 +12,7 @@
 #include <cstdlib>
 #include <thread>
 
+#include "engine/comm/started_ranks.h"
 #include "launcher/process/say_in_handler.h"
 #include "launcher/run/progress.h"
 
@@ -51,6 +54,39 @@ TEST_F(StopSignals, TheSecondLeavesAtOnce) {
     }
   };
   EXPECT_EXIT((raise_until_gone(), std::exit(0)), ExitedWithCode(130), "");
+}
+
+// A scheduler that stops a job kills its starter at the end: the system tells the ranks,
+// which are still saving.
+TEST_F(StopSignals, TheDeathOfTheStarterIsNoSecondOne) {
+  int told[2];
+  ASSERT_EQ(pipe(told), 0);
+  const pid_t starter = fork();
+  if (starter == 0) {
+    if (fork() == 0) {
+      setenv(kStarterVariable, "a rank", 1);
+      prctl(PR_SET_PDEATHSIG, SIGUSR1);
+      catch_stop_signals();
+      raise(SIGUSR1);
+      std::this_thread::sleep_for(600ms);  // no duplicate any more
+      const char ready = 'r', saved = 's';
+      if (write(told[1], &ready, 1) != 1) _exit(1);
+      const pid_t before = getppid();
+      while (getppid() == before) std::this_thread::yield();
+      std::this_thread::sleep_for(50ms);
+      _exit(write(told[1], &saved, 1) == 1 ? 0 : 1);
+    }
+    pause();
+    _exit(0);
+  }
+  close(told[1]);
+  char word = 0;
+  EXPECT_EQ(read(told[0], &word, 1), 1);
+  kill(starter, SIGKILL);
+  EXPECT_EQ(waitpid(starter, nullptr, 0), starter);
+  EXPECT_EQ(read(told[0], &word, 1), 1) << "the rank has left at once";
+  EXPECT_EQ(word, 's');
+  close(told[0]);
 }
 
 TEST_F(StopSignals, ForgottenTheyEndTheProcess) {

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "engine/comm/memory_file.h"
+#include "engine/comm/started_ranks.h"
 #include "launcher/process/process.h"
 #include "launcher/process/process_setup.h"
 #include "offload/affinity.h"
@@ -36,6 +37,11 @@ TEST(AnnouncedWorld, MpirunThenTheStepOfSrun) {
   ASSERT_TRUE(srun);
   EXPECT_EQ(srun->size, 2);
   EXPECT_EQ(srun->rank, 1);
+}
+
+// It has died since it was asked for.
+TEST(World, ARankWhoseStarterIsGoneIsToldSo) {
+  EXPECT_THROW(World(AnnouncedWorld{kStarterVariable, 2, 0}), Error);
 }
 
 TEST(AnnouncedWorld, OneRankIsAWorldToo) {

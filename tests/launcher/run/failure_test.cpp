@@ -74,5 +74,12 @@ TEST(Report, BeforeMpiTheFirstRankSpeaks) {
   }
 }
 
+// The first was well: on its host there is the file that this one lacks.
+TEST(Report, BeforeMpiARankThatIsStillThereSpeaksToo) {
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(report_alone({ExitCode::kUsage, "a", "b", ""}, 2, {}), 2);
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "zero: a\n  where: b, rank 2\n");
+}
+
 }  // namespace
 }  // namespace zero::launcher::failure_test
