@@ -141,18 +141,22 @@ void leave_hint(const OpenRun& run, const std::string& step) {
 
 }  // namespace
 
-std::string prepare(const OpenRun& run, int64_t step, Existing existing) {
+static std::string make_temporary(const OpenRun& run, int64_t step) {
   run.check();
   const Folder& folder = run.folder();
-  refuse_existing(folder, step, existing);
   const std::string name = temporary_name(step_folder(step).substr(5));
   if (run.io().mkdir(folder.descriptor(), name.c_str()) != 0)
     throw_errno(folder.path_of(name), "create the folder", errno);
   return folder.path_of(name);
 }
 
+std::string prepare(const OpenRun& run, int64_t step, Existing existing) {
+  refuse_existing(run.folder(), step, existing);
+  return make_temporary(run, step);
+}
+
 void probe_writable(const OpenRun& run) {
-  const std::string path = prepare(run, 0, Existing::kReplace);
+  const std::string path = make_temporary(run, 0);
   try {
     const Folder folder = run.folder().subfolder(split_path(path).name);
     write_text(folder, kProbeFile, "can this be written?\n", run.io());

@@ -44,7 +44,8 @@ void make_run_folder(const std::string& path, Io& io) {
   make_run_folder(above, io);
   if (name == "." || name == "..") return;
   const Folder parent(above);
-  if (io.mkdir(parent.descriptor(), name.c_str()) != 0)
+  // Another process may be quicker; whether it has synced the name is not known.
+  if (io.mkdir(parent.descriptor(), name.c_str()) != 0 && errno != EEXIST)
     throw_errno(parent.path_of(name), "create the folder", errno);
   parent.sync(io);
 }

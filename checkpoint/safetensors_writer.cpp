@@ -78,6 +78,11 @@ std::vector<std::vector<size_t>> deal_to_files(const std::vector<int64_t>& tenso
   return files;
 }
 
+int64_t SafetensorsWriter::num_files(const std::vector<SafeTensorSpec>& tensors,
+                                     int64_t max_file_bytes) {
+  return std::ssize(deal_to_files(bytes_of(tensors), max_file_bytes));
+}
+
 SafetensorsWriter::SafetensorsWriter(const std::string& folder,
                                      const std::vector<SafeTensorSpec>& tensors,
                                      int64_t max_file_bytes, Io& io,

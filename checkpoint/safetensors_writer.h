@@ -49,6 +49,10 @@ class SafetensorsWriter {
 
   const std::vector<std::string>& files() const { return names_; }
 
+  // How many files it would have open at a time.
+  static int64_t num_files(const std::vector<SafeTensorSpec>& tensors,
+                           int64_t max_file_bytes);
+
  private:
   void create_file(const std::string& name, SafeTensors tensors);
   const SafeTensor& take(const std::string& name, int64_t begin, int64_t numel);

@@ -11,7 +11,7 @@ namespace zero {
 // What a row of logits keeps beside them, in numbers.
 inline constexpr int64_t kNumbersOfRow = 2;  // the largest logit, 1 / sum of exponentials
 
-// cross_entropy() of rows of logits that lie end to end. A target below 0 is none.
+// cross_entropy() of rows of logits that lie end to end. A target of -1 is none.
 template <class T>
 struct CrossEntropyPass {
   const T* logits;         // (rows, classes)

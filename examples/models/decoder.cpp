@@ -88,7 +88,7 @@ at::Tensor HeadImpl::target_scores(const at::Tensor& hidden, const at::Tensor& t
     const at::Tensor logits = F::linear(part(rows), weight, bias).to(at::kFloat);
     part(scores).select(1, 0).copy_(at::cross_entropy_loss(
         logits, part(wanted), {}, at::Reduction::None, /*ignore_index=*/-1));
-    part(scores).select(1, 1).copy_(logits.argmax(1).eq(part(wanted)));
+    part(scores).select(1, 1).copy_(is_largest(logits, part(wanted)));
   }
   return scores.view({hidden.size(0), hidden.size(1), 2});
 }

@@ -92,12 +92,17 @@ void move_in(json& config, const std::string& key, json& rope, const std::string
 void modernise_rotary(json& config, const std::string& theta_key,
                       const std::string& fraction_key) {
   json rope = json::object();
+  bool is_off = false;
   for (const char* key : {"rope_parameters", "rope_scaling"}) {
     const auto found = config.find(key);
     if (found == config.end()) continue;
-    if (!found->is_null() && !found->empty()) rope = *found;
+    if (!found->is_null() && !found->empty())
+      rope = *found;
+    else
+      is_off = true;
     config.erase(found);
   }
+  if (is_off && rope.is_object() && rope.empty()) rope["rope_type"] = "default";
   config["rope_parameters"] = rope;
   if (!rope.is_object()) return;  // read_rotary() tells
   move_in(config, theta_key, rope, "rope_theta");
@@ -195,6 +200,7 @@ const RotaryAngles& RotaryTable::angles(int64_t length, const at::Tensor& like) 
       angles_.cos.options().type_equal(like.options()) &&
       angles_.cos.device() == like.device())
     return angles_;
+  const c10::InferenceMode kept_for_gradients(false);
   const torch::NoGradGuard no_grad;
   const at::Tensor positions = torch::arange(length).to(at::kFloat).unsqueeze(1);
   const at::Tensor turns = positions * rotary_frequencies(options_);  // (T, dim / 2)

@@ -8,7 +8,7 @@ namespace {
 
 namespace nn = torch::nn;
 
-// torch::round, which rounds half to even.
+// As torch::round() and Python's round(): halves to even.
 double rounded(double value) { return std::nearbyint(value); }
 
 // The multiple of `divisor` that is nearest, but no more than a tenth below.
@@ -43,11 +43,12 @@ RegNetStage fitted(const RegNetConfig& config, int64_t width, int64_t depth) {
 }  // namespace
 
 int64_t inner_width(const RegNetConfig& config, int64_t width) {
-  return std::llround(static_cast<double>(width) * config.bottleneck_multiplier);
+  return static_cast<int64_t>(
+      rounded(static_cast<double>(width) * config.bottleneck_multiplier));
 }
 
 int64_t squeezed_width(const RegNetConfig& config, int64_t in) {
-  return std::llround(config.se_ratio * static_cast<double>(in));
+  return static_cast<int64_t>(rounded(config.se_ratio * static_cast<double>(in)));
 }
 
 std::vector<RegNetStage> stages_of(const RegNetConfig& config) {

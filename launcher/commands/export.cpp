@@ -74,7 +74,8 @@ std::string companions_text(const Exported& exported) {
 int export_folder(const VerbCall& call) {
   if (call.rank() > 0) return static_cast<int>(ExitCode::kDone);
   const ExportOptions options = options_of(call.line);
-  const Exported exported = export_model(options, call.models);
+  Exported exported;
+  use_step(options.from.front(), [&] { exported = export_model(options, call.models); });
   print_line(fmt::format("exported {} to {}: {} tensors of {}, {} in {} file(s){}",
                          fmt::join(options.from, " and "), options.to,
                          exported.num_tensors, name_of(exported.dtype),

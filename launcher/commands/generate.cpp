@@ -115,9 +115,8 @@ class Speaker : public Speaking {
   void tell_end(Finish finish) const {
     if (!is_first_) return;
     print_line("");
-    if (finish == Finish::kContext)
-      warn(fmt::format("the text ends by length: the context of {} tokens is full",
-                       loaded_.shape.seq_len));
+    if (const std::string end = early_end(finish, loaded_.shape.seq_len); !end.empty())
+      warn(end);
   }
 
   const bool is_chat_;

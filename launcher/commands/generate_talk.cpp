@@ -124,8 +124,8 @@ class Talker : public Speaking {
     if (!is_first_) return;
     print_line("");
     if (is_chat_) talk_->keep_answer(made.text);
-    if (made.end.finish == Finish::kContext)
-      warn(fmt::format("the context of {} tokens is full", loaded_.shape.seq_len));
+    const std::string end = early_end(made.end.finish, loaded_.shape.seq_len);
+    if (!end.empty()) warn(end);
   }
 
   Asking asking_;

@@ -85,7 +85,10 @@ FoundCheckpoint find_saved_run(const std::string& from, const ModelFamilies& mod
       const std::string folder = find_and_tell(
           from, "--from",
           "a run's folder, one of its steps, or a model's folder of Hugging Face");
-      found = json({folder, checkpoint::Reader(folder).manifest().config, false}).dump();
+      use_step(folder, [&] {
+        const checkpoint::Reader reader(folder);
+        found = json({folder, reader.manifest().config, false}).dump();
+      });
     }
   }
   const json agreed = json::parse(ranks.broadcast(found));
@@ -284,7 +287,7 @@ int use_checkpoint(const std::string& verb, const VerbCall& call,
         &require_family_of(call.models, loaded.checkpoint.run, loaded.checkpoint.folder);
     describe(loaded, world, *ranks);
     if (prepare) prepare(loaded, *ranks);
-    load(loaded, world, std::move(ranks));
+    use_step(loaded.checkpoint.folder, [&] { load(loaded, world, std::move(ranks)); });
     return use(loaded);
   });
 }

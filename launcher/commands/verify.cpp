@@ -4,6 +4,7 @@
 
 #include "launcher/commands/verbs.h"
 #include "launcher/run/console.h"
+#include "launcher/run/resume.h"
 #include "zero/errors.h"
 
 namespace zero::launcher {
@@ -21,8 +22,9 @@ int verify(const VerbCall& call) {
   bool are_sound = true;
   for (const std::string& folder : folders_to_verify(line.from)) {
     const checkpoint::VerifyReport report = verify_folder(folder);
-    if (!report.is_sound() && !std::filesystem::exists(folder)) {
-      warn(folder + " was removed while it was read, as a run removes older checkpoints");
+    std::error_code error;
+    if (!report.is_sound() && !std::filesystem::exists(folder, error)) {
+      warn(folder + " " + removed_meanwhile(folder).problem());
       continue;
     }
     folders.push_back(folder);
@@ -30,6 +32,7 @@ int verify(const VerbCall& call) {
     are_sound = are_sound && report.is_sound();
     if (!line.json) print_line(folder + ": " + to_text(report));
   }
+  if (folders.empty()) throw removed_meanwhile(line.from);
   const FrozenTensors frozen = compare_frozen_tensors(folders);
   if (line.json)
     print_line(to_line(folders, reports, frozen));

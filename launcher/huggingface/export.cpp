@@ -24,6 +24,7 @@
 #include "launcher/huggingface/held_tensors.h"
 #include "launcher/huggingface/merged_weights.h"
 #include "launcher/huggingface/model_folder.h"
+#include "launcher/process/process.h"
 #include "launcher/run/console.h"
 #include "launcher/run/run_folder.h"
 #include "launcher/run/runner.h"
@@ -215,8 +216,13 @@ Exported write_weights(const HeldTensors& held, Selection& selection,
       alone ? std::vector<HeldTensor>() : held.of_kind(checkpoint::Kind::kBuffer);
   for (const auto& [reader, tensor] : buffers)
     specs.push_back({tensor->fqn, tensor->dtype, tensor->shape});
+  const int64_t max_file_bytes = alone ? INT64_MAX : options.max_file_bytes;
+  constexpr int64_t kOtherFiles = 64;
+  allow_open_files(
+      kOtherFiles + checkpoint::SafetensorsWriter::num_files(specs, max_file_bytes),
+      "a larger --max-shard-size");
   checkpoint::SafetensorsWriter writer(
-      folder, specs, alone ? INT64_MAX : options.max_file_bytes, checkpoint::system_io(),
+      folder, specs, max_file_bytes, checkpoint::system_io(),
       alone ? checkpoint::kAdapterFile : checkpoint::kSafetensorsFile);
   Exported exported;
   exported.dtype = dtype;

@@ -92,8 +92,10 @@ void publish(const std::string& partial, const std::string& to, checkpoint::Io& 
   const auto [above, name_of_target] = checkpoint::split_path(to);
   const checkpoint::Folder parent(above), from(partial);
   const std::string name_of_partial = checkpoint::split_path(partial).name;
-  if (!parent.has(name_of_target))
-    return checkpoint::rename_ours(parent, name_of_partial, name_of_target, io);
+  if (!parent.has(name_of_target)) {
+    checkpoint::rename_ours(parent, name_of_partial, name_of_target, io);
+    return parent.sync(io);
+  }
   const checkpoint::Folder target(to);
   for (const std::string& name : target.names())
     if (is_weights(name) || is_config(name) || from.has(name))

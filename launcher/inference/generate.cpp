@@ -50,8 +50,18 @@ void require_room(int64_t num_tokens, int64_t context, const std::string& cure) 
 }
 
 std::string to_text(Finish finish) {
-  constexpr std::array kNames = {"tokens", "end", "stop", "length", "broken"};
+  constexpr std::array kNames = {"tokens", "end", "stop", "length", "nan", "broken"};
   return kNames[static_cast<size_t>(finish)];
+}
+
+std::string early_end(Finish finish, int64_t context) {
+  if (finish == Finish::kContext)
+    return fmt::format("the text ends by length: the context of {} tokens is full",
+                       context);
+  if (finish == Finish::kNoNumbers)
+    return "the text ends: the model's logits are not numbers (NaN); --dtype bf16 or "
+           "fp32 have a larger range than fp16";
+  return "";
 }
 
 std::vector<TextEnd> generate(const std::vector<TextBegin>& begins,
@@ -79,6 +89,10 @@ std::vector<TextEnd> generate(const std::vector<TextBegin>& begins,
   };
   const auto add_token = [&](GrowingText& row, int64_t token,
                              const std::vector<float>& logits) {
+    if (token == kNoToken) {
+      row.finish = Finish::kNoNumbers;
+      return;
+    }
     if (std::ranges::count(row.begin.ends, token) > 0) {
       row.finish = Finish::kEnd;
       return;

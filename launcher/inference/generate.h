@@ -28,14 +28,17 @@ void require_room(int64_t num_tokens, int64_t context,
 
 // Why no more follows.
 enum class Finish {
-  kTokens,   // there are as many as were asked for
-  kEnd,      // one of TextBegin::ends came
-  kStop,     // as who was told of a token said
-  kContext,  // the context is full
-  kBroken,   // all were stopped, and this one was not done
+  kTokens,     // there are as many as were asked for
+  kEnd,        // one of TextBegin::ends came
+  kStop,       // as who was told of a token said
+  kContext,    // the context is full
+  kNoNumbers,  // a logit is NaN
+  kBroken,     // all were stopped, and this one was not done
 };
-// "tokens", "end", "stop", "length", "broken"
+// "tokens", "end", "stop", "length", "nan", "broken"
 std::string to_text(Finish finish);
+// For people: an end that nobody asked for; empty: it is none.
+std::string early_end(Finish finish, int64_t context);
 
 struct TextEnd {
   TokenRow tokens;  // without the one that ended it

@@ -19,9 +19,14 @@ double probability_of(size_t chosen, std::span<const float> logits) {
 
 std::string json_line(const PredictionNames& names, int64_t image,
                       std::span<const float> logits) {
+  nlohmann::ordered_json line = {{"image", names.image(image)}};
+  if (std::ranges::any_of(logits, [](float logit) { return std::isnan(logit); })) {
+    line["index"] = nullptr;
+    line["probability"] = nullptr;
+    return json_text(line) + '\n';
+  }
   const auto largest =
       static_cast<size_t>(std::ranges::max_element(logits) - logits.begin());
-  nlohmann::ordered_json line = {{"image", names.image(image)}};
   if (largest < names.classes.size()) line["class"] = names.classes[largest];
   line["index"] = largest;
   line["probability"] = probability_of(largest, logits);

@@ -95,6 +95,8 @@ std::vector<double> filtered(std::span<const float> logits, std::span<const int6
 
 int64_t choose_token(std::span<const float> logits, std::span<const int64_t> text,
                      const Sampling& sampling, double uniform) {
+  if (std::ranges::any_of(logits, [](float logit) { return std::isnan(logit); }))
+    return kNoToken;
   const std::vector<double> scores = filtered(logits, text, sampling);
   return takes_likeliest(sampling, scores)
              ? std::ranges::max_element(scores) - scores.begin()

@@ -22,6 +22,8 @@ std::vector<double> filtered(std::span<const float> logits, std::span<const int6
                              const Sampling& sampling);
 
 // `text`: the tokens before it; `uniform` in [0, 1). Of equal logits the first counts.
+// kNoToken where a logit is NaN.
+inline constexpr int64_t kNoToken = -1;
 int64_t choose_token(std::span<const float> logits, std::span<const int64_t> text,
                      const Sampling& sampling, double uniform);
 

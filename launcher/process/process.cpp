@@ -106,7 +106,7 @@ void throw_by_errno(const std::string& problem) {
   throw Error(ExitCode::kEnvironment, problem + ": " + std::strerror(errno));
 }
 
-void allow_open_files(int64_t least) {
+void allow_open_files(int64_t least, const std::string& instead) {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) throw_by_errno("cannot read a limit");
   const auto needed = static_cast<rlim_t>(least);
@@ -115,7 +115,7 @@ void allow_open_files(int64_t least) {
     throw Error(ExitCode::kEnvironment,
                 text_of("a process may have ", limit.rlim_max,
                         " files open at a time, and ", least, " are needed"),
-                "ulimit -n", text_of("ulimit -n ", least, ", or fewer ranks"));
+                "ulimit -n", text_of("ulimit -n ", least, ", or ", instead));
   limit.rlim_cur = needed;
   if (setrlimit(RLIMIT_NOFILE, &limit) != 0) throw_by_errno("cannot raise ulimit -n");
 }

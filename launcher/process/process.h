@@ -28,7 +28,8 @@ std::string path_of_this_program();
 
 // Let this process and those that it starts have `least` files open at a time. Throws
 // Error(kEnvironment) where the system allows fewer: some programs wait for ever then.
-void allow_open_files(int64_t least);
+// `instead`: what needs fewer.
+void allow_open_files(int64_t least, const std::string& instead);
 
 constexpr int kCannotStart = 127, kSignalled = 128;  // as a shell says it
 

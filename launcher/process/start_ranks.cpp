@@ -43,7 +43,7 @@ int start_ranks(const RanksToStart& ranks) {
     throw Error(ExitCode::kUsage, "there is no such file", ranks.hosts,
                 "--hosts FILE, a line for each host: name slots=N");
   const std::vector<std::string> environment = process_environment();
-  allow_open_files(kFilesOfStarter + kFilesOfRank * ranks.count);
+  allow_open_files(kFilesOfStarter + kFilesOfRank * ranks.count, "fewer ranks");
   let_starter_end();
   if (has_several_hosts(ranks, environment)) {
     if (ranks.reads_input)

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
@@ -125,6 +126,20 @@ std::vector<std::string> differences_of(const SavedState& state) {
   if (!state.frozen.empty())
     lines.push_back(line_of("frozen now, their moments are dropped", state.frozen));
   return lines;
+}
+
+Error removed_meanwhile(const std::string& folder) {
+  return {ExitCode::kCheckpoint,
+          "was removed while it was read, as a run removes older checkpoints", folder,
+          "the same command again; a larger --keep of the run leaves more of them"};
+}
+
+void use_step(const std::string& folder, const std::function<void()>& use) try {
+  use();
+} catch (const FileError&) {
+  std::error_code error;
+  if (std::filesystem::exists(folder, error)) throw;
+  throw removed_meanwhile(folder);
 }
 
 std::optional<Resumed> resume(Engine& engine, const SavedRun& now,

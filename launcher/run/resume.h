@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "launcher/run/saved_run.h"
+#include "zero/errors.h"
 #include "zero/save_load.h"
 
 namespace zero {
@@ -49,6 +50,13 @@ std::string find_and_tell(const std::string& folder, const std::string& flag,
 // The error for a run all of whose checkpoints are damaged.
 [[noreturn]] void refuse_all(const std::vector<std::string>& reasons,
                              const std::string& out);
+
+// The error for a step that is not there any more.
+Error removed_meanwhile(const std::string& folder);
+
+// Do something with a step's folder. Where it throws a FileError and the folder is not
+// there any more, throws removed_meanwhile().
+void use_step(const std::string& folder, const std::function<void()>& use);
 
 // A list as people want to read it: its beginning, and how many more there are.
 std::vector<std::string> first_few(std::vector<std::string> lines);

@@ -295,6 +295,8 @@ Stop Training::draw_sample() {
                  {{"step", progress_.last_sample}, {"prompt", prompt}, {"text", text}});
   print_line(
       fmt::format("sample at step {}:\n{}{}", progress_.last_sample, prompt, text));
+  if (sample.end.finish == Finish::kNoNumbers)
+    warn(early_end(Finish::kNoNumbers, shape_.seq_len));
   return Stop::kNo;
 }
 

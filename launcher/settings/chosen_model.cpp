@@ -35,14 +35,26 @@ Error wrong(const ModelFamily& family, const std::string& problem,
   return {ExitCode::kUsage, problem, "model " + family.name, cure};
 }
 
+// The numbers of one kind of rotary scaling say nothing of another.
+void forget_other_rotary(json& rope, const json& changes) {
+  const auto type = changes.find("rope_type");
+  if (type == changes.end() || *type == rope.value("rope_type", json())) return;
+  json kept = json::object();
+  for (const char* key : {"rope_theta", "partial_rotary_factor"})
+    if (rope.contains(key)) kept[key] = rope[key];
+  rope = kept;
+}
+
 // `changes` over a complete `config`, objects key by key. What a value follows from may
 // be in the other one: only then is all up to date.
 void merge(const ModelFamily& family, json& config, const json& changes) {
   for (const auto& [key, value] : changes.items()) {
-    if (value.is_object() && config.contains(key) && config[key].is_object())
+    if (value.is_object() && config.contains(key) && config[key].is_object()) {
+      forget_other_rotary(config[key], value);
       config[key].update(value);
-    else
+    } else {
       config[key] = value;
+    }
   }
   if (family.modernise) family.modernise(config);
 }

@@ -230,8 +230,25 @@ TEST_F(CommitTest, DiscardTouchesOnlyTemporaryFolders) {
   EXPECT_TRUE(fs::exists(run + "/tmp.mine"));
 }
 
+// Another process makes it in the moment between a look and the call.
+class LateIo : public Io {
+ public:
+  int mkdir(int folder, const char* name) override {
+    EXPECT_EQ(Io::mkdir(folder, name), 0);
+    return Io::mkdir(folder, name);
+  }
+};
+
+TEST_F(CommitTest, AFolderThatSomebodyElseHasJustMadeIsTaken) {
+  LateIo io;
+  make_run_folder(run + "/sweep/of/runs", io);
+  EXPECT_TRUE(fs::is_directory(run + "/sweep/of/runs"));
+}
+
 TEST_F(CommitTest, ProbingLeavesNothing) {
   make_run_folder(run + "/new/deep");
+  fs::create_directory_symlink("/nowhere", run + "/new/" + step_folder(0));
+  probe_writable(OpenRun(run + "/new"));
   probe_writable(OpenRun(run + "/new/deep"));
   EXPECT_TRUE(files_of(run + "/new/deep").empty());
   make_run_folder(run + "/other/../beside");

@@ -156,6 +156,24 @@ TEST(Configs, PresetsHaveThePublishedSizes) {
   EXPECT_EQ(num_found, std::ssize(published));
 }
 
+// Of another kind, or off: the numbers of llama-8b's own scaling say nothing then.
+TEST(Presets, TakeAnotherScalingOfPositionsWhole) {
+  const auto rope_with = [](const std::string& given) {
+    launcher::Settings settings;
+    settings.preset = "llama-8b";
+    settings.model_config = {given};
+    const ModelFamilies families = example_families();
+    return launcher::new_shape(*launcher::find_family(families, "llama"), settings)
+        .config["rope_parameters"];
+  };
+  const json off = {{"rope_type", "default"}, {"rope_theta", 500000.0}};
+  EXPECT_EQ(rope_with("rope_scaling=null"), off);
+  EXPECT_EQ(rope_with("rope_parameters=null"), off);
+  EXPECT_EQ(rope_with(R"(rope_scaling={"rope_type":"linear","factor":2})"),
+            (json{{"rope_type", "linear"}, {"factor", 2}, {"rope_theta", 500000.0}}));
+  EXPECT_EQ(rope_with(R"(rope_parameters={"factor":4})")["low_freq_factor"], 1.0);
+}
+
 json tiny(const char* model_type) {
   return {{"model_type", model_type}, {"vocab_size", 64},
           {"hidden_size", 16},        {"num_hidden_layers", 2},

@@ -197,6 +197,15 @@ TEST(RegNet, WidthsWithoutChannelsAreRefused) {
   }
 }
 
+TEST(RegNet, HalvesAreRoundedToEvenAsInPython) {
+  RegNetConfig config;
+  config.se_ratio = 0.25;
+  EXPECT_EQ(squeezed_width(config, 34), 8);
+  EXPECT_EQ(squeezed_width(config, 14), 4);
+  config.bottleneck_multiplier = 0.25;
+  EXPECT_EQ(inner_width(config, 34), 8);
+}
+
 TEST(RegNet, APassTakesMoreOfMoreRowsAndLessWhereItRecomputes) {
   const ModelFamily family = regnet_family();
   ModelShape shape = shape_of("regnety_400mf", 10);

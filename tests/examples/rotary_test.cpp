@@ -7,6 +7,7 @@
 #include "examples/models/config_reader.h"
 #include "tests/examples/references.h"
 #include "zero/errors.h"
+#include "zero/layers.h"
 
 namespace zero::rotary_test {
 namespace {
@@ -123,10 +124,26 @@ TEST(Rotary, AnMscaleNeedsTheOther) {
   }
 }
 
+// As an evaluation under inference mode leaves them behind.
+TEST(Rotary, AnglesMayBeKeptForGradientsWhoeverAskedFirst) {
+  RotaryOptions options;
+  options.dim = 4;
+  RotaryTable table(options);
+  const at::Tensor like = torch::zeros({1});
+  {
+    const c10::InferenceMode inference;
+    table.angles(3, like);
+  }
+  const at::Tensor x = torch::ones({1, 1, 3, 4}).requires_grad_();
+  const RotaryAngles& angles = table.angles(3, like);
+  rotate_halves(x, angles.cos, angles.sin).sum().backward();
+  EXPECT_TRUE(x.grad().defined());
+}
+
 TEST(Rotary, OldKeysBecomeOne) {
   EXPECT_EQ(modern({{"rope_theta", 5.0}}), (json{{"rope_theta", 5.0}}));
   EXPECT_EQ(modern({{"rope_theta", 5.0}, {"rope_scaling", nullptr}}),
-            (json{{"rope_theta", 5.0}}));
+            (json{{"rope_theta", 5.0}, {"rope_type", "default"}}));
   EXPECT_EQ(modern({{"rope_theta", 5.0},
                     {"rope_scaling", {{"type", "linear"}, {"factor", 2.0}}}}),
             (json{{"rope_theta", 5.0}, {"rope_type", "linear"}, {"factor", 2.0}}));

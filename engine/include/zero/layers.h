@@ -10,11 +10,12 @@ class Tensor;
 // tensors kept between.
 //
 // Each gives what the expression of LibTorch beside it gives, with its roundings: sums
-// and exponentials differ in the last bits, everything else in none. fp32, bf16, fp16 and
-// fp64 tensors of a CPU are computed by passes of ours, with LibTorch's number of
-// threads, and the same bits with any number; fp32, bf16 and fp16 tensors of a GPU by
-// kernels that give these bits, in LibTorch's current stream; all others, and derivatives
-// of higher order, by that expression.
+// and exponentials differ in the last bits, everything else in none; gradients of short
+// types are rounded no more often than its. fp32, bf16, fp16 and fp64 tensors of a CPU
+// are computed by passes of ours, with LibTorch's number of threads, and the same bits
+// with any number; fp32, bf16 and fp16 tensors of a GPU by kernels that give these bits,
+// in LibTorch's current stream; all others, and derivatives of higher order, by that
+// expression.
 namespace zero {
 
 // x (..., dim), weight (dim) -> (..., dim): divide by the root of the mean square, in
@@ -74,6 +75,10 @@ class FewRowsScope {
 //
 //   cross_entropy(logits.to(fp32).view({-1, classes}), targets.view(-1), sum, ignore -1)
 at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& targets);
+
+// logits (n, classes), targets (n) -> (n) bool: is the target's logit the first of the
+// largest ones? In a row with a NaN none is.
+at::Tensor is_largest(const at::Tensor& logits, const at::Tensor& targets);
 
 // q (B, H, T, D), k and v (B, Hk, T, D), of which each serves H / Hk heads in a row ->
 // (B, H, T, D): a query sees the last `window` keys up to its own, with 0 all of them.

@@ -99,4 +99,9 @@ at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& targets) {
              : cross_entropy_sum(rows, row_targets, {}).to(wide_type(logits));
 }
 
+at::Tensor is_largest(const at::Tensor& logits, const at::Tensor& targets) {
+  const auto [largest, index] = logits.max(1);  // NaN where there is one
+  return index.eq(targets).logical_and(largest.eq(largest));
+}
+
 }  // namespace zero

@@ -11,6 +11,7 @@
 #include "launcher/settings/lora_setting.h"
 #include "zero/deferred_init.h"
 #include "zero/engine.h"
+#include "zero/layers.h"
 #include "zero/lora.h"
 
 namespace zero::launcher {
@@ -79,7 +80,7 @@ Scores scores_of(const at::Tensor& logits, const at::Tensor& targets) {
       F::CrossEntropyFuncOptions().reduction(torch::kSum).ignore_index(-1);
   const at::Tensor classes = targets.to(logits.device()).flatten();
   return {F::cross_entropy(logits, classes, options).item<double>(),
-          logits.argmax(1).eq(classes).sum().item<int64_t>()};
+          is_largest(logits, classes).sum().item<int64_t>()};
 }
 
 }  // namespace

@@ -130,6 +130,16 @@ TEST(CrossEntropy, TakesWhatIsNotFinite) {
   EXPECT_TRUE(std::isnan(cross_entropy(scores.logits, scores.targets).item<float>()));
 }
 
+TEST(CrossEntropy, TheLargestLogitIsFoundAndNoneBesideANan) {
+  const at::Tensor logits = torch::tensor(
+      {{1.0F, 3.0F, 2.0F}, {5.0F, 5.0F, 1.0F}, {NAN, 1.0F, 2.0F}, {0.0F, NAN, 2.0F}});
+  const auto hits = [&](std::vector<int64_t> targets) {
+    return is_largest(logits, torch::tensor(targets)).to(torch::kInt64);
+  };
+  EXPECT_TRUE(hits({1, 0, 0, 1}).equal(torch::tensor({1, 1, 0, 0})));
+  EXPECT_TRUE(hits({2, 1, 2, 2}).equal(torch::tensor({0, 0, 0, 0})));
+}
+
 TEST(CrossEntropy, HasSecondDerivatives) {
   const Scores scores = some_scores(4, 6, at::kDouble);
   const auto second = [&](Loss loss) {

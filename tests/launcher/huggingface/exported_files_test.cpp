@@ -49,6 +49,23 @@ TEST_F(ExportedFiles, TakeTheTargetsNameWhereThereIsNone) {
   EXPECT_FALSE(fs::exists(path("new")));
 }
 
+TEST_F(ExportedFiles, HaveANameThatAPowerCutDoesNotTake) {
+  struct : checkpoint::Io {
+    std::string calls;
+    int rename(int folder, const char* from, const char* to) override {
+      calls += 'r';
+      return Io::rename(folder, from, to);
+    }
+    int fsync(int folder) override {
+      calls += 's';
+      return Io::fsync(folder);
+    }
+  } io;
+  write("new/config.json", "new");
+  publish(path("new"), path("model"), io);
+  EXPECT_EQ(io.calls, "rs");
+}
+
 TEST_F(ExportedFiles, ReplaceThoseOfAModelAndNothingElse) {
   write_both();
   publish(path("new"), path("model"));

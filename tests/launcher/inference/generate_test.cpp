@@ -65,6 +65,17 @@ TEST(Generate, ReadsEveryTokenOnce) {
   EXPECT_THAT(reader.num_read, ElementsAre(2, 1, 1, 1));
 }
 
+TEST(Generate, LogitsThatAreNoNumbersEndIt) {
+  const auto broken = [](const TokenRow& text) {
+    return text.size() < 4 ? counting(text) : std::vector<float>(10, NAN);
+  };
+  const auto ends = made_by(Reader(broken), {{{7, 8}}}, greedy(9));
+  EXPECT_THAT(ends[0].tokens, ElementsAre(9, 0));
+  EXPECT_EQ(to_text(ends[0].finish), "nan");
+  EXPECT_THAT(early_end(ends[0].finish, 9), ::testing::HasSubstr("NaN"));
+  EXPECT_EQ(early_end(Finish::kEnd, 9), "");
+}
+
 TEST(Generate, AFullContextEndsIt) {
   const auto ends = made_by(Reader(counting), {{{7, 8}}}, greedy(9), 4);
   EXPECT_THAT(ends[0].tokens, ElementsAre(9, 0));

@@ -35,7 +35,12 @@ TEST(SamplingTest, GreedyTakesTheLikeliest) {
 TEST(SamplingTest, WhatIsNotFiniteIsTakenAndNotDrawnFrom) {
   const float infinite = std::numeric_limits<float>::infinity();
   EXPECT_EQ(choose({0, infinite, 1}, {.temperature = 1}, 0.999), 1);
-  EXPECT_EQ(choose({NAN, NAN, NAN}, {.temperature = 1}, 0.999), 0);
+}
+
+TEST(SamplingTest, NothingIsChosenWhereALogitIsNoNumber) {
+  for (const std::vector<float>& logits : {std::vector<float>{NAN, 1, 2}, {1, NAN, 2}})
+    for (const double temperature : {0.0, 1.0})
+      EXPECT_EQ(choose(logits, {.temperature = temperature}, 0.5), kNoToken);
 }
 
 TEST(SamplingTest, TemperatureDrawsByProbability) {

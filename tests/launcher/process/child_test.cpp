@@ -94,7 +94,7 @@ TEST(OpenFiles, AreAllowedAsFarAsTheSystemDoes) {
     const rlimit limit{soft, hard};
     if (setrlimit(RLIMIT_NOFILE, &limit) != 0) std::exit(9);
     try {
-      allow_open_files(70);
+      allow_open_files(70, "fewer ranks");
     } catch (const Error& error) {
       std::fputs(error.what(), stderr);
       std::exit(static_cast<int>(error.code()));

@@ -110,6 +110,20 @@ TEST_F(ResumePlanTest, AFolderMustFitTheRun) {
   EXPECT_THAT(refusal(folder.path("empty")).problem(), HasSubstr("without checkpoints"));
 }
 
+TEST_F(ResumePlanTest, AStepThatIsRemovedMeanwhileIsNotDamaged) {
+  const std::string step = save("a", 2);
+  const auto fail = [&] { throw FileError(step, "", "cannot be read"); };
+  EXPECT_THROW(use_step(step, fail), FileError);
+  std::filesystem::remove_all(step);
+  try {
+    use_step(step, fail);
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kCheckpoint);
+    EXPECT_THAT(error.problem(), HasSubstr("removed while it was read"));
+  }
+}
+
 TEST(FirstFew, ThreeThousandLinesAreSix) {
   const std::vector<std::string> few = first_few(std::vector<std::string>(3000, "x"));
   EXPECT_EQ(few.size(), 6u);
