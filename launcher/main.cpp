@@ -35,12 +35,12 @@ bool is_first_rank() {
   return true;
 }
 
-// But what a caller has this process ignore, as nohup does, stays ignored.
+// But a terminal that closes stays ignored under nohup, as stop.h has it.
 void answer_signals(void (*handler)(int)) {
   for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) {
     struct sigaction action {};
     sigaction(number, nullptr, &action);
-    if (action.sa_handler == SIG_IGN) continue;
+    if (number == SIGHUP && action.sa_handler == SIG_IGN) continue;
     action.sa_handler = handler;
     sigaction(number, &action, nullptr);
   }

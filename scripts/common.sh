@@ -6,6 +6,15 @@ tokenizers_version=0.23.3
 zero_venv="${ZERO_VENV:-${XDG_CACHE_HOME:-$HOME/.cache}/zero/torch-$torch_version}"
 zero_build="${ZERO_BUILD:-$zero_root/build}"
 
+# Asked for help, a script prints what stands at its head, and does nothing.
+case " $* " in
+  *" --help "* | *" -h "*)
+    if [ -z "${zero_own_help:-}" ]; then
+      sed -n '2,/^set/s/^# \?//p' "$0"
+      exit 0
+    fi ;;
+esac
+
 say() { echo "$(basename "$0"): $*" >&2; }
 
 # mpirun refuses root, and more ranks than cores, unless told otherwise; containers forbid its shared-memory

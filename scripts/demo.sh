@@ -5,6 +5,7 @@
 #   ZERO_DEMO_OUT   folder of the run: a new one, or that of an earlier run, which goes (default: runs/demo)
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+[ $# = 0 ] || { say "takes no arguments; --help tells more"; exit 2; }
 
 ZERO_TARGET=zero_launch "$zero_root/scripts/build.sh"
 set_mpi_environment

@@ -7,6 +7,7 @@
 # Each stage prints and keeps its result at once in OUT: check.log, report.json, report.md. Exit code 0: all that could be
 # tried passed; 1: a stage failed; 3: there is no GPU. More flags: scripts/gpu_check.sh --help
 set -euo pipefail
+zero_own_help=yes
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 set_mpi_environment

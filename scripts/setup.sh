@@ -10,6 +10,7 @@
 # ZERO_TORCH=DIR (a LibTorch folder with share/cmake/Torch) skips the environment, and the compiler in it.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+[ $# = 0 ] || { say "takes no arguments; --help tells more"; exit 2; }
 
 packages=(
   g++ cmake ninja-build ccache pkg-config git            # build

@@ -15,7 +15,6 @@ for argument in "$@"; do
   case "$argument" in
     --slow|--all) which="${argument#--}" ;;
     --times) prints_times=true ;;
-    -h|--help) sed -n '2,/^set/s/^# \?//p' "${BASH_SOURCE[0]}"; exit 0 ;;
     *) arguments+=("$argument") ;;
   esac
 done

@@ -103,7 +103,7 @@ Verb doctor_verb() {
   return {.name = "doctor",
           .summary = "what this machine offers, each finding with its cure",
           .run = doctor,
-          .lines = {{"--out"}, {"--json"}},
+          .lines = {{"--out"}, {"--json"}, {"--hosts"}},
           .own_page = doctor_help};
 }
 

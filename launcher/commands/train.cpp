@@ -3,6 +3,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "checkpoint/find.h"
 #include "checkpoint/reader.h"
 #include "launcher/commands/verbs.h"
 #include "launcher/process/start_ranks.h"
@@ -47,7 +48,7 @@ std::string checkpoint_of(const Settings& given) {
 struct EarlierRun {
   std::string checkpoint;
   Settings settings;
-  bool tells_all = false;  // --out names its folder, and no data are given
+  bool tells_all = false;  // no data are given: what else is not comes from it, too
 };
 
 // What is wrong with settings, or with a checkpoint beside data, is told later.
@@ -56,7 +57,7 @@ std::optional<EarlierRun> find_earlier_run(const VerbCall& call, ConfigContext c
   EarlierRun run;
   try {
     const Settings given = read_settings(call.line, call.environment, context);
-    run.tells_all = given.data.empty() && is_keyword(given.resume);
+    run.tells_all = given.data.empty();
     run.checkpoint = checkpoint_of(given);
     if (run.checkpoint.empty()) return std::nullopt;
     const std::string config = checkpoint::Reader(run.checkpoint).manifest().config;
@@ -68,12 +69,21 @@ std::optional<EarlierRun> find_earlier_run(const VerbCall& call, ConfigContext c
   }
 }
 
+// Where words are wrong it is not known whether the run goes on, with its data.
+bool may_go_on(const VerbCall& call) {
+  const RawValues given = given_values(call.line, call.environment);
+  const auto out = given.find("out");
+  return !call.line.problems.empty() && out != given.end() &&
+         out->second.words.size() == 1 &&
+         checkpoint::newest_complete(out->second.words[0]).has_value();
+}
+
 int train(const VerbCall& call) {
   catch_stop_signals();
   ConfigContext context{.num_ranks = call.announced ? call.announced->size : 1,
                         .ranks_from = call.announced ? call.announced->source : "",
                         .may_start_ranks = !call.announced,
-                        .is_complete = !call.line.print_config,
+                        .is_complete = !call.line.print_config && !may_go_on(call),
                         .may_begin = true,
                         .models = &call.models};
   const std::optional<EarlierRun> earlier = find_earlier_run(call, context);

@@ -1,3 +1,4 @@
+#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -5,7 +6,6 @@
 
 #include "base/files.h"
 #include "launcher/doctor/finding.h"
-#include "launcher/process/process.h"
 #include "launcher/run/lines.h"
 #include "zero/errors.h"
 #include "zero/gpu.h"
@@ -75,8 +75,11 @@ GpuFacts read_gpus() {
   facts.driver = version_in(read_line("/proc/driver/nvidia/version"));
   facts.is_hidden = std::getenv("CUDA_VISIBLE_DEVICES") != nullptr;
   std::error_code ignored;
-  facts.has_part_for_gpus = fs::exists(
-      fs::path(path_of_this_program()).parent_path() / "../lib/libzero_cuda.so", ignored);
+  // Beside the library that this code is in.
+  Dl_info info{};
+  facts.has_part_for_gpus =
+      dladdr(reinterpret_cast<const void*>(&read_gpus), &info) != 0 &&
+      fs::exists(fs::path(info.dli_fname).parent_path() / "libzero_cuda.so", ignored);
   try {
     for (int gpu = 0; gpu < num_gpus(); ++gpu) {
       const GpuMemory memory = memory_of_gpu(gpu);

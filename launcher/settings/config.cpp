@@ -18,6 +18,7 @@
 #include "launcher/settings/foreign_names.h"
 #include "launcher/settings/name_advice.h"
 #include "launcher/settings/new_run.h"
+#include "launcher/settings/plain_flags.h"
 #include "launcher/settings/setting_table.h"
 #include "launcher/settings/toml.h"
 #include "launcher/settings/values.h"
@@ -37,7 +38,10 @@ std::string advice_for_variable(const std::string& name) {
   constexpr size_t kShort = 5;
   const std::string key = to_lower(name.substr(5));
   if (key.size() <= kShort && !foreign_name_advice(key).empty()) return "";
-  return advice_for(key, variable_of);
+  const std::string advice = advice_for(key, variable_of);
+  std::string flag = "--" + key;
+  std::ranges::replace(flag, '_', '-');
+  return !advice.empty() && find_flag(flag) ? "; it is a flag alone: " + flag : advice;
 }
 
 // Of "ZERO_LR=0.1", unless it is somebody else's.
@@ -215,7 +219,8 @@ Settings read_settings(const CommandLine& line,
         sources, [&](const RawValues& source) { return source.contains(key); });
   };
   // A preset says which family it is of.
-  if (!context.base && context.models && !is_given("model") && !settings.preset.empty())
+  if ((!context.base || is_given("preset")) && context.models && !is_given("model") &&
+      !settings.preset.empty())
     if (const ModelFamily* family = family_of_preset(*context.models, settings.preset))
       settings.model = family->name;
   if (!context.base && context.may_begin)

@@ -10,8 +10,7 @@ const Translations& not_here() {
        "full_shard shard_grad_op sharding_strategy fsdp_sharding_strategy "
        "zero_optimization zero_stage fsdp ddp_backend stage deepspeed deepspeed_config "
        "zero use_distributed_optimizer fsdp_config accelerator_config ddp zero_sharding "
-       "use_sharded_state flatten_parameters use_orig_params sync_module_states "
-       "fsdp_sync_module_states fsdp_use_orig_params data_parallel ddp_broadcast_buffers "
+       "use_sharded_state flatten_parameters data_parallel ddp_broadcast_buffers "
        "fsdp_version zero3"},
       {"not needed: every layer is a unit, gathered and released by itself",
        "auto_wrap auto_setup_fsdp auto_wrap_policy fsdp_auto_wrap_policy "
@@ -22,6 +21,11 @@ const Translations& not_here() {
       {"not needed: each rank makes its part of the weights in place; a library's own "
        "functions are Options::param_init and post_init",
        "param_init_fn post_param_init_fn"},
+      {"not needed: parameters keep the names and shapes of the model",
+       "use_orig_params fsdp_use_orig_params"},
+      {"not needed: ranks begin with the same weights; a library's model that is filled "
+       "on rank 0 alone is Options::source, Source::kRank0",
+       "sync_module_states fsdp_sync_module_states"},
       {"not needed: what nothing initialises is an error that names it",
        "validate_params_and_buffers_inited"},
       {"not needed: a library has whole parameters by Engine::full_parameter()",

@@ -5,11 +5,14 @@ namespace zero::launcher {
 const Translations& same_here() {
   static const Translations table = {
       // batch and steps
+      {"here: @micro_batch, the samples of one pass of a rank, or @global_batch, those "
+       "of a step on all ranks together",
+       "batch_size batch bs"},
       {"here: @global_batch, the samples of a step on all ranks together; the number of "
        "accumulated passes is global_batch / (micro_batch * ranks)",
        "gradient_accumulation_steps accumulate_grad_batches update_freq train_batch_size "
        "grad_accum total_batch "
-       "grad_accum_steps grad_accumulation_steps global_batch_size batch_size bs batch "
+       "grad_accum_steps grad_accumulation_steps global_batch_size "
        "total_batch_size tokens_per_batch rampup_batch_size"},
       {"here: @sample_batch, the texts that are made together", "batch_size batch bs"},
       {"here: @micro_batch, the samples of one kernel pass",
@@ -252,8 +255,11 @@ const Translations& same_here() {
        "check_val_every_n_epoch"},
       {"here: @eval_samples",
        "eval_iters max_eval_samples val_max_steps eval_batches limit_val_batches"},
+      {"here: @out, which goes on from its newest checkpoint; @init_from for weights "
+       "alone",
+       "restore_file"},
       {"here: @resume",
-       "resume_from_checkpoint restore_file load resume_from resume_path load_dir "
+       "resume_from_checkpoint load resume_from resume_path load_dir "
        "load_ckpt continue ignore_data_skip reset_dataloader"},
       {"here: @resume must with @override, which names what may differ",
        "reset_optimizer reset_lr_scheduler no_load_optim no_load_rng override_args "

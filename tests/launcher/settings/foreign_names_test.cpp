@@ -14,6 +14,7 @@
 namespace zero::launcher::foreign_names_test {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -55,6 +56,13 @@ TEST(ForeignNames, AreThoseOfThePage) {
     }
   }
   EXPECT_GT(num_names, 90);
+}
+
+TEST(ForeignNames, OfABatchMeanAPassOrAStep) {
+  EXPECT_THAT(answer("--batch-size"),
+              AllOf(HasSubstr("--micro-batch"), HasSubstr("--global-batch")));
+  EXPECT_THAT(answer("--batch-size", "generate"), HasSubstr("--batch,"));
+  EXPECT_THAT(answer("--batch-size", "eval"), Not(HasSubstr("--global-batch")));
 }
 
 TEST(ForeignNames, MayBeMisspelt) {
