@@ -8,8 +8,10 @@
 #include <vector>
 
 #include "engine/comm/collectives.h"
+#include "engine/comm/nccl/nccl_communicator.h"
 #include "engine/comm/thread_ranks.h"
 #include "engine/device/cuda/cuda_device.h"
+#include "engine/watch/activity.h"
 #include "tests/engine/comm_suite.h"
 #include "tests/standin/standin.h"
 #include "zero/errors.h"
@@ -204,6 +206,45 @@ TEST_F(NcclTest, WhenOneCannotJoinNobodyWaitsForIt) {
       });
     }
   }
+}
+
+// As where a network lets nothing through.
+TEST_F(NcclTest, RanksThatDoNotFindEachOtherGiveUpTogether) {
+  plug_in_gpus();
+  standin::fail_next("ncclCommInitRankConfig", ncclInProgress);
+  auto groups = make_thread_ranks(2);
+  std::vector<std::jthread> threads;
+  for (auto& own : groups) {
+    threads.emplace_back([&ranks = *own] {
+      const auto gpu = make_cuda_device(ranks.rank(), {});
+      const Error error = error_of([&] {
+        NcclCommunicator(
+            ranks, {[](auto) {}, [] { return ""; }, std::chrono::duration<double>(0.2)});
+      });
+      EXPECT_EQ(error.code(), ExitCode::kEnvironment);
+      EXPECT_THAT(error.what(), HasSubstr("have not found each other"));
+    });
+  }
+}
+
+// All have queued it, and it never ends: nobody is in a call of the host's.
+TEST_F(NcclTest, ALongWaitForTheGpuIsSeen) {
+  on_ranks(2, [](Collectives& comm, Device& gpu) {
+    auto stream = gpu.make_stream("comm");
+    gather(comm, *stream, "blocks.0");
+    std::vector<float> shard(100, 1.0f), full(200);
+    if (comm.rank() == 0) {
+      const Drained drained(*stream);
+      comm.all_gather(shard.data(), full.data(), 400, "blocks.1", *stream);
+      while (Activity::here().state().where.find("blocks.1") == std::string::npos)
+        std::this_thread::yield();
+      EXPECT_NE(Activity::here().state().call, 0u);
+    } else {
+      // The other waits on its GPU alone.
+      std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+      gather(comm, *stream, "blocks.1");
+    }
+  });
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "engine/comm/nccl/nccl_communicator.h"
 
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <span>
@@ -19,7 +20,8 @@ constexpr auto kBetweenLooks = std::chrono::milliseconds(50);
 constexpr int kPatience = 20;  // looks at work that needs a rank that is gone
 constexpr auto kBetweenQuestions = std::chrono::microseconds(20);
 constexpr auto kBetweenJoins = std::chrono::milliseconds(5);
-constexpr int kFinishLooks = 40;  // for ranks that left without a word
+constexpr auto kLongWait = std::chrono::seconds(1);  // for work on the GPU
+constexpr int kFinishLooks = 40;                     // for ranks that left without a word
 constexpr int kFirstToShare = NCCL_VERSION(2, 30, 0);
 
 constexpr char kCure[] =
@@ -66,16 +68,26 @@ void NcclCommunicator::join(Ranks& ranks) {
   config.blocking = 0;
   ncclResult_t result =
       ncclCommInitRankConfig(&comm_, ranks.size(), id, ranks.rank(), &config);
-  int64_t told[2];  // has one failed, has one not finished
+  const auto begin = std::chrono::steady_clock::now();
+  int64_t told[3];  // has one failed, has one not finished, is it late
   do {
     std::this_thread::sleep_for(kBetweenJoins);
     if (result == ncclInProgress) result = state();
     told[0] = !is_under_way(result);
     told[1] = result == ncclInProgress;
+    told[2] = std::chrono::steady_clock::now() - begin > owner_.join_within;
     ranks.all_reduce(std::span(told), ReduceOp::kMax, "joining NCCL");
-  } while (told[0] == 0 && told[1] == 1);
+  } while (told[0] == 0 && told[1] == 1 && told[2] == 0);
   Agreement(ranks, "joining NCCL").run([&] {
-    check(result, "joining the other ranks' GPUs");
+    const std::string doing = "joining the other ranks' GPUs";
+    check(result, doing);
+    if (told[1] == 1)
+      throw Error(ExitCode::kEnvironment,
+                  "NCCL: the ranks have not found each other in " +
+                      std::to_string(std::lround(owner_.join_within.count())) + " s",
+                  doing,
+                  "NCCL_SOCKET_IFNAME names the network between hosts; NCCL_DEBUG=WARN "
+                  "tells more");
   });
 }
 
@@ -171,8 +183,27 @@ std::string NcclCommunicator::oldest_call() {
   return queued_.empty() ? now_queued_ : queued_.front().doing;
 }
 
+// The watch on ranks that wait sees those that wait for a GPU, too.
+void NcclCommunicator::note_wait() {
+  std::optional<Queued> oldest;
+  {
+    const std::lock_guard lock(mutex_);
+    forget_done();
+    if (!queued_.empty()) oldest = queued_.front();
+  }
+  const auto now = std::chrono::steady_clock::now();
+  if (!oldest || oldest->done != waits_for_) {
+    waiting_.reset();
+    waits_for_ = oldest ? oldest->done : nullptr;
+    waits_since_ = now;
+  } else if (!waiting_ && now - waits_since_ > kLongWait) {
+    waiting_.emplace(oldest->doing, std::string_view(), /*waits=*/true);
+  }
+}
+
 // Has the communicator ended?
 bool NcclCommunicator::look() {
+  note_wait();
   const ncclResult_t now = state();
   const std::string doing = oldest_call();
   if (now != ncclSuccess && now != ncclInProgress) {
@@ -205,6 +236,7 @@ void NcclCommunicator::keep_watch(std::stop_token stop) {
       end(std::current_exception());
     }
     if (!has_ended) continue;
+    waiting_.reset();
     owner_.failed(failure_);  // which changes no more
     return abort();
   }

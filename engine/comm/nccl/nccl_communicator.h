@@ -1,16 +1,19 @@
 #pragma once
 #include <nccl.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
 #include "engine/device/device.h"
+#include "engine/watch/activity.h"
 
 namespace zero {
 
@@ -33,9 +36,11 @@ class NcclCommunicator : NoCopy {
     std::function<void(std::exception_ptr)> failed;  // told once
     // Why another rank is gone, "" while all are there. Work that needs it will not end.
     std::function<std::string()> reason_gone;
+    // Until ranks that have not found each other give up.
+    std::chrono::duration<double> join_within{600};
   };
 
-  // Collective: every rank throws if one fails.
+  // Collective: every rank throws if one fails, or has not come in time.
   NcclCommunicator(Ranks& ranks, Owner owner);
   ~NcclCommunicator();  // what is queued stops
 
@@ -61,6 +66,7 @@ class NcclCommunicator : NoCopy {
   void abort();
   bool look();
   std::string oldest_call();
+  void note_wait();
   void forget_done();
 
   const int rank_;
@@ -73,6 +79,11 @@ class NcclCommunicator : NoCopy {
   std::deque<Queued> queued_;   // guarded by mutex_; in the order of the calls
   std::string now_queued_;      // guarded by mutex_; "": nothing is being queued
   int num_looks_ = 0;           // of the thread: at work that needs a rank that is gone
+  // Of the thread: the oldest work that is not done, since when, and that all wait for it
+  // once that is long.
+  std::shared_ptr<const Point> waits_for_;
+  std::chrono::steady_clock::time_point waits_since_;
+  std::optional<Activity::Stretch> waiting_;
   std::jthread watch_;
 };
 
