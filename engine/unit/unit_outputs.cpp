@@ -35,6 +35,32 @@ bool is_view_of(const at::Tensor& view, const at::Tensor& base) {
              torch::autograd::CreationMeta::DEFAULT;
 }
 
+// Its first byte, and its last element's.
+std::pair<const char*, const char*> ends_of(const at::Tensor& tensor) {
+  int64_t last = 0;
+  for (int64_t dim = 0; dim < tensor.dim(); ++dim)
+    last += (tensor.size(dim) - 1) * tensor.stride(dim);
+  const auto* first = static_cast<const char*>(tensor.const_data_ptr());
+  return {first, first + last * static_cast<int64_t>(tensor.itemsize())};
+}
+
+// Of a tensor without gaps, which is told by its ends alone: does another's end lie in
+// it?
+bool holds_of(const at::Tensor& dense, const at::Tensor& other) {
+  if (!dense.is_non_overlapping_and_dense()) return false;
+  const auto [begin, end] = ends_of(dense);
+  const auto [first, last] = ends_of(other);
+  return (first >= begin && first <= end) || (last >= begin && last <= end);
+}
+
+bool share_memory(const at::Tensor& a, const at::Tensor& b) {
+  if (a.is_same(b)) return true;
+  if (!a.has_storage() || !b.has_storage() || a.numel() == 0 || b.numel() == 0 ||
+      !a.storage().is_alias_of(b.storage()) || !a.storage().data())
+    return false;
+  return holds_of(a, b) || holds_of(b, a);
+}
+
 // Weights go away: what lies in them is copied.
 UnitOutputs::Output output_from(const at::Tensor& result,
                                 const std::vector<at::Tensor>& inputs) {
@@ -82,9 +108,12 @@ void UnitOutputs::require_may_change(size_t input, const std::vector<at::Tensor>
     reject(changes_input(input) + "which is a leaf that requires grad", fqn_,
            "pass a clone of it");
   for (size_t other = 0; other < inputs.size(); ++other) {
-    if (other == input || !inputs[other].is_same(inputs[input])) continue;
-    reject("the unit was given one tensor twice, as " + std::to_string(other) + " and " +
-               std::to_string(input) + ", and changes it in place",
+    if (other == input || !share_memory(inputs[other], inputs[input])) continue;
+    const bool is_same = inputs[other].is_same(inputs[input]);
+    reject((is_same ? "the unit was given one tensor twice, as "
+                    : "the unit was given tensors that share memory, ") +
+               std::to_string(other) + " and " + std::to_string(input) +
+               ", and changes " + (is_same ? "it" : "one") + " in place",
            fqn_, "pass a clone of it");
   }
 }

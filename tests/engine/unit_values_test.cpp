@@ -367,6 +367,13 @@ TEST_P(UnitContract, OneTensorGivenTwiceIsNotChangedInPlace) {
               const at::Tensor h = values({4, 3});
               EXPECT_THAT(error_of([&] { engine.forward(model, h, h); }),
                           HasSubstr("twice"));
+              const at::Tensor rows = values({8, 3});
+              for (const at::Tensor& other :
+                   {rows.narrow(0, 2, 4), rows.slice(0, 0, 8, 2), rows.narrow(0, 0, 4)})
+                EXPECT_THAT(
+                    error_of([&] { engine.forward(model, rows.narrow(0, 0, 4), other); }),
+                    HasSubstr("share memory"));
+              engine.forward(model, rows.narrow(0, 0, 4), rows.narrow(0, 4, 4));
             });
 }
 
