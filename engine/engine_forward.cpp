@@ -3,6 +3,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "engine/weights/torch/flat_params.h"
 #include "zero/errors.h"
@@ -12,11 +13,12 @@ namespace zero {
 // What random numbers inside this forward depend on.
 uint64_t EngineForward::key(int64_t num_steps, size_t num_passes) {
   const bool trains = torch::GradMode::is_enabled();
+  counted_in_ = trains ? &num_forwards_ : &num_forwards_without_grad_;
   const auto micro_batch = static_cast<uint64_t>(
       own_.mesh().micro_batch(own_.rank(), static_cast<int64_t>(num_passes),
                               own_.options.micro_batches_per_rank));
   return forward_seed(own_.options.seed, num_steps, micro_batch, trains,
-                      trains ? num_forwards_++ : num_forwards_without_grad_++);
+                      (*counted_in_)++);
 }
 
 void EngineForward::begin(int64_t num_steps, size_t num_passes) {
@@ -57,9 +59,11 @@ void EngineForward::add_result(at::Tensor& result) {
 // The weights are there still: what a forward did to them is found out now.
 void EngineForward::finish() {
   const std::string changed = units_.weights.first_changed(0, *root_watch_);
-  if (!changed.empty() && !units_.weights.is_in_place(0)) {
-    units_.weights.restore(0, *root_watch_);
-    reject("a forward changes a parameter in place", changed,
+  if (!changed.empty() && !units_.weights.may_change(0)) {
+    const bool is_undone = units_.weights.restore(0, *root_watch_);
+    reject(std::string("a forward changes a parameter in place") +
+               (is_undone ? "" : ", and it stays changed"),
+           changed,
            "keep it as it is in forward (an embedding's max_norm changes it, too), and "
            "change it between steps with set_full_parameter");
   }
@@ -74,7 +78,10 @@ void EngineForward::end() {
   seed_.reset();
   cast_arguments_.clear();
   if (root_ == Root::kHeldByForward) release_root();
-  if (threw) release_unneeded_root();  // no graph of its own is left
+  uint64_t* const counter = std::exchange(counted_in_, nullptr);
+  if (!threw) return;
+  if (counter) --*counter;  // as if it had not happened
+  release_unneeded_root();  // no graph of its own is left
 }
 
 void EngineForward::begin_backward(

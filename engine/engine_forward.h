@@ -69,6 +69,7 @@ class EngineForward {
   uint64_t num_forwards_ = 0, num_forwards_without_grad_ = 0;
 
   // --- while one runs
+  uint64_t* counted_in_ = nullptr;
   std::list<at::Tensor> cast_arguments_;
   std::optional<CallSeed> seed_;
   std::optional<Activity::Stretch> stretch_;

@@ -72,7 +72,7 @@ void EngineStep::require_room() const {
   const auto num_passes = static_cast<int64_t>(losses_.size());
   const bool has_groups = own_.mesh().num_groups() > 1;
   const bool has_fixed_passes =
-      options.deterministic || has_groups || own_.memory.rounds_gradients();
+      options.deterministic || has_groups || options.grad_dtype == DType::kBf16;
   if (!has_fixed_passes || num_passes != options.micro_batches_per_rank) return;
   refuse_loss("backward() number " + std::to_string(num_passes + 1) + " of a step, " +
                   (options.deterministic ? "in deterministic mode"

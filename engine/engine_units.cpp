@@ -60,14 +60,24 @@ EngineUnits::EngineUnits(EngineResources& of_engine)
   if (own.device_memory() > 0)
     limit_torch_memory(own.gpu.index,
                        own.device_memory() - own.device->allocated_bytes());
-  attach();
+  try {
+    attach();
+  } catch (...) {
+    detach();
+    throw;
+  }
 }
 
-EngineUnits::~EngineUnits() {
+// The model's units are nobody's then.
+void EngineUnits::detach() {
   for (UnitHook* hook : own.model.hooks) {
     if (hook) hook->runner.reset();
   }
   for (const auto& unit : attached_) unit->detach();
+}
+
+EngineUnits::~EngineUnits() {
+  detach();
   own.wait_for_streams();
   if (activations) activations->close();
   if (own.device_memory() > 0) unlimit_torch_memory(own.gpu.index);

@@ -30,6 +30,7 @@ struct EngineUnits {
 
  private:
   void attach();
+  void detach();
 
   std::vector<std::shared_ptr<AttachedUnit>> attached_;
   std::optional<SyncedBatchNorms> synced_;

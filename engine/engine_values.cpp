@@ -255,9 +255,10 @@ at::Tensor EngineValues::averaged_buffer(const std::string& fqn) {
     return wide;
   };
   const at::Tensor largest = reduced(ReduceOp::kMax);
-  if (torch::equal(largest, reduced(ReduceOp::kMin))) return values.clone();
+  // Of alike ones the largest is the value: all ranks give one zero the same sign.
+  const bool are_alike = torch::equal(largest, reduced(ReduceOp::kMin));
   const at::Tensor together =
-      values.is_floating_point() ? reduced(ReduceOp::kSum) / size : largest;
+      values.is_floating_point() && !are_alike ? reduced(ReduceOp::kSum) / size : largest;
   return together.to(values.scalar_type());
 }
 

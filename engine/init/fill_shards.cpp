@@ -11,6 +11,7 @@
 #include "base/names.h"
 #include "engine/comm/agreement.h"
 #include "engine/init/replay.h"
+#include "engine/unit/unit_buffers.h"
 #include "engine/watch/activity.h"
 #include "zero/deferred_init.h"
 #include "zero/errors.h"
@@ -230,7 +231,7 @@ std::vector<InitEntry> fill_shards(const ScannedModel& model, const UnitPlan& pl
 }
 
 void write_buffer(at::Tensor buffer, const at::Tensor& value) {
-  if (buffer.cpu().equal(value.to(buffer.scalar_type()).cpu())) return;
+  if (has_same_bytes(buffer, value.to(buffer.scalar_type()))) return;
   if (at::has_internal_overlap(buffer) == at::MemOverlap::Yes)
     buffer.set_data(buffer.contiguous());
   buffer.copy_(value);

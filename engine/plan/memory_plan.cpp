@@ -155,12 +155,6 @@ bool MemoryPlan::adds_in_place(int unit) const {
   return gradient_in_place && home.in_place && home.state_on_gpu == home.weights_on_gpu;
 }
 
-bool MemoryPlan::rounds_gradients() const {
-  return std::ranges::any_of(shard_arrays, [](const ShardArray& array) {
-    return array.role == ShardRole::kGradient && array.dtype != DType::kFp32;
-  });
-}
-
 int64_t MemoryPlan::shared_bytes() const {
   int64_t total = 0;
   for (const ShardArray& array : shard_arrays)

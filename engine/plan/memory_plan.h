@@ -92,8 +92,7 @@ struct MemoryPlan {
   bool has_weights_on_gpu() const;  // without state there
   bool has_drafts() const;
   bool adds_in_place(int unit) const;
-  bool rounds_gradients() const;  // are finished ones kept in 2 bytes?
-  int64_t shared_bytes() const;   // of this rank, in what ranks share
+  int64_t shared_bytes() const;  // of this rank, in what ranks share
 };
 
 constexpr int64_t kGpuNormBytes = 256;  // where a GPU adds a gradient's norm up

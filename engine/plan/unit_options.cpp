@@ -62,6 +62,20 @@ void add_option(std::vector<Said>& said, const UnitOption& option, const UnitPla
   require_unit(option, num_matched, units);
 }
 
+// What a unit returns has the type around it, also where several hold it: they may come
+// behind it.
+void add_holders_type(PlannedUnit& unit, const UnitPlan& plan,
+                      const std::vector<UnitDescription>& units) {
+  const UnitDescription& description = units[unit.description];
+  const auto type_of = [&](int holder) { return plan.units[plan.unit_of[holder]].dtype; };
+  for (const int holder : description.holders) {
+    if (type_of(holder) != type_of(description.holders.front()))
+      reject("units of different types hold it", description.fqn,
+             "Options::unit_options with one type for all that hold it");
+    unit.outer_dtype = type_of(holder);
+  }
+}
+
 }  // namespace
 
 void add_unit_options(UnitPlan& plan, const std::vector<UnitDescription>& units,
@@ -79,6 +93,7 @@ void add_unit_options(UnitPlan& plan, const std::vector<UnitDescription>& units,
     const int parent = units[unit.description].parent;
     unit.outer_dtype = parent < 0 ? unit.dtype : plan.units[plan.unit_of[parent]].dtype;
   }
+  for (PlannedUnit& unit : plan.units) add_holders_type(unit, plan, units);
 }
 
 }  // namespace zero

@@ -33,17 +33,10 @@ uint64_t fingerprint_of(const at::Tensor& tensor) {
   return hash_of(values.const_data_ptr(), values.nbytes());
 }
 
-bool is_equal(const at::Tensor& tensor, const at::Tensor& copy) {
-  const at::Tensor values = on_host(tensor), others = on_host(copy);
-  return tensor.sizes() == copy.sizes() && values.nbytes() == others.nbytes() &&
-         std::memcmp(values.const_data_ptr(), others.const_data_ptr(), others.nbytes()) ==
-             0;
-}
-
 // Autograd's versions stay: these are no changes that a graph should know of.
 void assign(const at::Tensor& to, const at::Tensor& from) {
   at::AutoDispatchBelowADInplaceOrView guard;
-  if (to.is_cpu() && is_equal(to, from)) return;
+  if (to.is_cpu() && has_same_bytes(to, from)) return;
   if (to.sizes() == from.sizes()) {
     at::Tensor(to).copy_(from);
   } else {  // it grows
@@ -54,6 +47,13 @@ void assign(const at::Tensor& to, const at::Tensor& from) {
 }
 
 }  // namespace
+
+bool has_same_bytes(const at::Tensor& one, const at::Tensor& other) {
+  const at::Tensor values = on_host(one), others = on_host(other);
+  return one.sizes() == other.sizes() && values.nbytes() == others.nbytes() &&
+         std::memcmp(values.const_data_ptr(), others.const_data_ptr(), others.nbytes()) ==
+             0;
+}
 
 UnitBuffers::UnitBuffers(const std::vector<torch::nn::Module*>& modules) {
   for (const torch::nn::Module* module : modules) {
@@ -82,7 +82,7 @@ UnitBuffers::Watch UnitBuffers::watch(bool is_first_call) const {
 
 bool UnitBuffers::has_changed(size_t i, const Watch& watch) const {
   if (!are_on_host_ && version_of(tensors_[i]) != watch.versions[i]) return true;
-  return watch.compares_values && !is_equal(tensors_[i], watch.values[i]);
+  return watch.compares_values && !has_same_bytes(tensors_[i], watch.values[i]);
 }
 
 UnitBuffers::Before UnitBuffers::learn(Watch watch) {

@@ -66,4 +66,7 @@ class UnitBuffers {
   bool are_on_host_ = true;
 };
 
+// The same sizes and bytes, of zeros with signs and of NaN, too.
+bool has_same_bytes(const at::Tensor& one, const at::Tensor& other);
+
 }  // namespace zero

@@ -77,6 +77,17 @@ struct ForgetsImpl : ScaleImpl {
   at::Tensor forward(const at::Tensor& x) { return (x * w).sum(); }
 };
 
+// As embeddings of positions do: the gradient of w is the memory of the input's.
+struct AddsImpl : ScaleImpl {
+  at::Tensor forward(const at::Tensor& x) { return x + w.unsqueeze(0); }
+};
+
+TEST_P(ChunksTest, AGradientInTheMemoryOfAnothersIsAddedUpElsewhere) {
+  expect_plain_numbers(
+      [] { return std::make_shared<HolderImpl<AddsImpl>>(); },
+      [](auto forward, const at::Tensor& x) { return forward(x.sin()).pow(2).sum(); });
+}
+
 TEST_P(ChunksTest, AResultWithoutRowsMustSayHowItIsJoined) {
   expect_refused([] { return std::make_shared<HolderImpl<ForgetsImpl>>(); },
                  [](auto forward) {

@@ -157,6 +157,19 @@ TEST_F(GradDtypeTest, ANonFiniteGradientIsStillNamed) {
   });
 }
 
+TEST_F(GradDtypeTest, ASumThatIsRoundedTakesNoPassBehindThePlanned) {
+  options.micro_batches_per_rank = 2;
+  on_ranks(1, [&](std::unique_ptr<Ranks> ranks) {
+    auto model = std::make_shared<Gpt2Impl>(small_gpt2());
+    Engine engine(model, options, std::move(ranks));
+    const auto [tokens, targets] = batch_of(work, 257, 0, 0);
+    for (int pass = 0; pass < 2; ++pass)
+      engine.backward(engine.forward(model, tokens, targets), 32);
+    EXPECT_THROW(engine.backward(engine.forward(model, tokens, targets), 32), Error);
+    EXPECT_FALSE(engine.step().skipped);
+  });
+}
+
 TEST_F(GradDtypeTest, APassTooManyIsRefusedBeforeAnythingChanges) {
   options.micro_batches_per_rank = 1;
   on_ranks(1, [&](std::unique_ptr<Ranks> ranks) {

@@ -292,6 +292,11 @@ TEST_P(EngineRefusals, BuffersOfAnyLayoutAreSetAsTheyAreRead) {
       const at::Tensor value = values(view.shape, 2, 7);
       engine.set_buffer(view.fqn, value);
       EXPECT_TRUE(engine.averaged_buffer(view.fqn).equal(value)) << view.fqn;
+      for (const double sign : {1.0, -1.0}) {
+        engine.set_buffer(view.fqn, torch::zeros(view.shape) * sign);
+        const at::Tensor zeros = engine.averaged_buffer(view.fqn);
+        EXPECT_TRUE(zeros.signbit().equal((torch::zeros(view.shape) * sign).signbit()));
+      }
     }
   });
 }

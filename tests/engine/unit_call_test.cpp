@@ -217,6 +217,26 @@ TEST_P(UnitCallTest, GradientsOfAllCallsAddUp) {
   }
 }
 
+// Each gradient is the same memory as the input's, and as the other parameter's.
+struct AddsBothImpl : nn::Module {
+  AddsBothImpl() {
+    a = register_parameter("a", values({3, 4}, -1, 2));
+    b = register_parameter("b", values({3, 4}, 2, -1));
+  }
+  at::Tensor forward(const at::Tensor& x) { return x + (a.t() + b.t()); }
+  at::Tensor a, b;
+};
+struct AddsTwiceImpl : nn::Module {
+  AddsTwiceImpl() { unit = register_module("unit", Unit<AddsBothImpl>::make()); }
+  at::Tensor forward(const at::Tensor& x) { return unit(unit(x.sin())).pow(2).sum(); }
+  Unit<AddsBothImpl> unit{nullptr};
+};
+
+TEST_P(UnitCallTest, GradientsThatShareMemoryAddUpApart) {
+  expect_plain_numbers([] { return std::make_shared<AddsTwiceImpl>(); },
+                       [](auto forward, const at::Tensor& x) { return forward(x); });
+}
+
 // As an unrolled loop does: its weights stay until the outermost call is over.
 struct RecursiveImpl : ScaleImpl {
   at::Tensor forward(const at::Tensor& x, int depth) {

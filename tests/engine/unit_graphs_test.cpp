@@ -278,6 +278,33 @@ TEST_P(UnitContract, AfterAnExceptionInForwardOneGoesOn) {
             });
 }
 
+TEST_P(UnitContract, AForwardThatThrewHasDrawnNothing) {
+  if (ranks() > 1) GTEST_SKIP() << "threads draw from one generator";
+  struct DropsImpl : ThrowsImpl {
+    at::Tensor forward(const at::Tensor& x) {
+      return at::dropout(ThrowsImpl::forward(x), 0.5, true);
+    }
+  };
+  const auto drawn = [&](bool throws) {
+    std::vector<at::Tensor> all;
+    each_rank(
+        [] { return std::make_shared<HolderImpl<DropsImpl>>(); },
+        [&](Engine& engine, auto& model) {
+          for (const bool has_grad : {true, false}) {
+            const at::AutoGradMode mode(has_grad);
+            model->unit->countdown = throws ? 0 : -1;
+            if (throws) {
+              EXPECT_THROW(engine.forward(model, values({4, 3})), std::runtime_error);
+            }
+            const at::Tensor result = engine.forward(model, values({4, 3}));
+            if (engine.rank() == 0) all.push_back(result.detach());
+          }
+        });
+    return torch::stack(all);
+  };
+  EXPECT_TRUE(drawn(false).equal(drawn(true)));
+}
+
 TEST_P(UnitContract, AfterAnExceptionInBackwardGradientsMustBeDiscarded) {
   if (!recomputes()) GTEST_SKIP() << "nothing of the user's runs in backward";
   auto plain = std::make_shared<FragileImpl>();

@@ -165,5 +165,44 @@ TEST_F(UnitOptions, WhatCannotBeMeantIsRefused) {
   EXPECT_THAT(refused(), HasSubstr("layers.2, which is merged into (root)"));
 }
 
+// A layer that two others hold, whose number no path of its own tells.
+struct OuterImpl : nn::Module {
+  explicit OuterImpl(Unit<LayerImpl> shared) : inner(std::move(shared)) {
+    w = register_parameter("w", values({8, 8}, -0.3, 0.4));
+    register_module("inner", inner);
+  }
+  at::Tensor forward(const at::Tensor& x) { return inner(x.matmul(w)).matmul(w); }
+  at::Tensor w;
+  Unit<LayerImpl> inner;
+};
+struct SharingImpl : nn::Module {
+  SharingImpl() {
+    const Unit<LayerImpl> shared(7);
+    for (int i = 0; i < 2; ++i) outer->push_back(Unit<OuterImpl>(shared));
+    register_module("outer", outer);
+  }
+  at::Tensor forward(at::Tensor x) {
+    for (auto& layer : *outer) x = layer.value()(x);
+    return x.to(at::kFloat).sum();
+  }
+  UnitList<OuterImpl> outer{std::make_shared<UnitListImpl<OuterImpl>>()};
+};
+
+TEST_F(UnitOptions, AUnitThatSeveralHoldReturnsTheirType) {
+  options.unit_options = {{"outer.*", DType::kBf16}};
+  on_ranks(1, [&](std::unique_ptr<Ranks> ranks) {
+    auto model = std::make_shared<SharingImpl>();
+    Engine engine(model, options, std::move(ranks));
+    engine.backward(engine.forward(model, values({4, 8})), 1);
+    EXPECT_FALSE(engine.step().skipped);
+  });
+  options.unit_options = {{"outer.0", DType::kBf16}};
+  on_ranks(1, [&](std::unique_ptr<Ranks> ranks) {
+    auto model = std::make_shared<SharingImpl>();
+    EXPECT_THAT(error_of([&] { Engine engine(model, options, std::move(ranks)); }),
+                HasSubstr("units of different types hold it"));
+  });
+}
+
 }  // namespace
 }  // namespace zero::testing::unit_options_test

@@ -210,6 +210,21 @@ TEST_P(UnitContract, AParameterChangedInForwardIsKeptOrNamed) {
       });
 }
 
+// Copies in 16 bits are no masters, and a rank that holds all weights has no others'.
+TEST_P(UnitContract, AParameterThatIsNoMasterOfAllRanksIsNotChanged) {
+  const auto embedding = nn::EmbeddingOptions(7, 3).max_norm(1.0);
+  options.recompute = Recompute::kNone;
+  ranks() == 1 ? void(options.dtype = DType::kBf16) : void(options.shard_ranks = 1);
+  each_rank(
+      [&] { return std::make_shared<HolderImpl<EmbedsImpl>>(embedding); },
+      [&](Engine& engine, auto& model) {
+        const at::Tensor tokens = torch::tensor({1, 5}, at::kLong) + engine.rank();
+        EXPECT_THAT(error_of([&] { engine.forward(model, tokens); }),
+                    HasSubstr("unit.embed.weight"));
+        expect_near(engine.full_parameter("unit.embed.weight"), values({7, 3}, -2, 2));
+      });
+}
+
 TEST_P(UnitContract, AParameterChangedThroughDataIsNamed) {
   struct ClampsImpl : ScaleImpl {
     at::Tensor forward(const at::Tensor& x) {

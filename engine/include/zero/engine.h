@@ -229,10 +229,10 @@ class Engine : NoCopy {
   StreamSeconds stream_seconds();
   const Options& options() const;
   int num_units() const;  // the root unit included when it has parameters
-  // Tell that masters were written through shards(): weights in compute precision are
-  // made again. Ends the wait of Source::kCheckpoint. Frozen ones, and those of
-  // inference, are what the other ranks of a host read: write them when no rank is in a
-  // forward.
+  // Tell that masters were written through shards(), on all ranks: weights in compute
+  // precision are made again. Ends the wait of Source::kCheckpoint. Frozen ones, and
+  // those of inference, are what the other ranks of a host read: write them when no rank
+  // is in a forward.
   void masters_changed();
   // Made with Source::kCheckpoint, and nothing was loaded so far: whatever reads or sets
   // weights throws Error(kUsage).

@@ -27,6 +27,12 @@ at::Tensor take_grad(const at::Tensor& param) {
   return grad.defined() && grad.is_sparse() ? grad.to_dense() : grad;
 }
 
+// What autograd gave may be the memory of another gradient, too, such as that of the
+// unit's input.
+at::Tensor sum_of(at::Tensor held, const at::Tensor& grad) {
+  return held.storage().use_count() > 1 ? held + grad : held.add_(grad);
+}
+
 }  // namespace
 
 GradientShards::GradientShards(const Workplace& at, Stream& stream)
@@ -115,7 +121,7 @@ void GradientShards::collect(int part, const std::vector<at::Tensor>& params) {
     at::Tensor grad = take_grad(params[i]);
     if (!grad.defined()) continue;
     used_[at_.plan.parts[part].params[i]] = 1;
-    held[i] = held[i].defined() ? held[i].to(at::kFloat).add_(grad) : std::move(grad);
+    held[i] = held[i].defined() ? sum_of(held[i].to(at::kFloat), grad) : std::move(grad);
   }
 }
 

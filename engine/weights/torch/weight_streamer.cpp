@@ -207,9 +207,7 @@ WeightWatch WeightStreamer::watch(int unit, bool compares_values, bool may_resto
       if (compares_values) watch.hashes.push_back(hash_values(param));
     }
   }
-  // Where a part is gathered, no change may stay.
-  if (!compares_values || num_bytes == 0 ||
-      !(may_restore || units_[unit].has(Lies::kInSlot)))
+  if (!compares_values || num_bytes == 0 || !(may_restore || !may_change(unit)))
     return watch;
   watch.values = at::empty(
       {num_bytes}, at::device(tensor_device(device_.gpu_index())).dtype(at::kByte));
@@ -239,10 +237,18 @@ std::string WeightStreamer::first_changed(int unit, const WeightWatch& watch) {
   return "";
 }
 
-void WeightStreamer::restore(int unit, const WeightWatch& watch) {
+bool WeightStreamer::may_change(int unit) const {
+  return at_.plan.mesh.size == 1 &&
+         std::ranges::all_of(units_[unit].parts, [&](const UnitPart& part) {
+           return part.lies == Lies::kInPlace &&
+                  plan_.parts[part.index].gathered_type() == DType::kFp32;
+         });
+}
+
+bool WeightStreamer::restore(int unit, const WeightWatch& watch) {
   if (units_[unit].has(Lies::kInSlot)) ring_of(unit).forget(unit);
   if (units_[unit].has(Lies::kShared)) shards_.refresh_shared();
-  if (!watch.values.defined()) return;
+  if (!watch.values.defined()) return !units_[unit].has(Lies::kInPlace);
   const auto* values = static_cast<const std::byte*>(watch.values.const_data_ptr());
   for (const UnitPart& part : units_[unit].parts) {
     if (part.lies != Lies::kInPlace) continue;
@@ -250,6 +256,7 @@ void WeightStreamer::restore(int unit, const WeightWatch& watch) {
     values += part.flat->bytes();
   }
   compute_.synchronize();
+  return true;
 }
 
 int64_t WeightStreamer::num_gathers() const {

@@ -60,22 +60,22 @@ class WeightStreamer {
 
   // Of an unsharded unit: what its parameters are now; the FQN of the first that is not
   // any more ("" if none); and undo the change, or forget what was gathered. Values in
-  // place come back only where watch() was told that restore() may be called. Where
+  // place come back only where watch() was told that restore() may be called, or where
+  // no change may stay, and values were compared. False: they did not. Where
   // values are compared, which is in a unit's first forward, and in those behind a change
   // in place, no save reads the unit any more.
   WeightWatch watch(int unit, bool compares_values, bool may_restore);
   std::string first_changed(int unit, const WeightWatch& watch);
-  void restore(int unit, const WeightWatch& watch);
+  bool restore(int unit, const WeightWatch& watch);
 
   // Reached when the latest gather of this unit has read its shards.
   const Event& gathered(int unit) { return ring_of(unit).gathered(unit); }
   bool is_used_in_place(int unit) const {
     return units_[unit].has(Lies::kInPlace) && units_[unit].num_users > 0;
   }
-  // Is all of it this rank's alone, and nothing gathered?
-  bool is_in_place(int unit) const {
-    return !units_[unit].has(Lies::kInSlot) && !units_[unit].has(Lies::kShared);
-  }
+  // May a change by a forward stay? Where the masters themselves are computed with, and
+  // there are no others.
+  bool may_change(int unit) const;
   int64_t num_gathers() const;
   MeshBytes gathered_bytes() const;
   // For a trace: what a unit does on the compute stream until the end of the scope.
