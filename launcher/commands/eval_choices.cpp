@@ -14,6 +14,7 @@
 #include "launcher/run/new_file.h"
 #include "launcher/text/prompt.h"
 #include "launcher/text/tokenizer.h"
+#include "zero/errors.h"
 #include "zero/ranks.h"
 
 namespace zero::launcher {
@@ -118,7 +119,8 @@ std::vector<std::string> records_of(const std::vector<Question>& questions,
   return records;
 }
 
-std::string result_line(const LoadedModel& loaded, const Accuracy& accuracy) {
+std::string result_line(const LoadedModel& loaded, const Accuracy& accuracy,
+                        size_t num_questions) {
   const auto share = [&](int64_t right) {
     return 100 * static_cast<double>(right) / static_cast<double>(accuracy.num_questions);
   };
@@ -128,7 +130,7 @@ std::string result_line(const LoadedModel& loaded, const Accuracy& accuracy) {
           : fmt::format("accuracy {:.2f} % | by length {:.2f} %",
                         share(accuracy.num_by_sum), share(accuracy.num_by_length));
   return fmt::format("choices step {} | {} | {} questions | {}", loaded.step, shares,
-                     accuracy.num_questions, loaded.checkpoint.folder);
+                     num_questions, loaded.checkpoint.folder);
 }
 
 }  // namespace
@@ -149,6 +151,9 @@ ExitCode evaluate_choices(LoadedModel& loaded, const std::string& to) {
     questions.push_back(std::move(asked.question));
     std::ranges::move(asked.texts, std::back_inserter(texts));
   }
+  if (questions.empty())
+    throw Error(ExitCode::kData, "no line can be used; the first: " + wrong[0].what,
+                fmt::format("{}, line {}", loaded.settings.eval_choices, wrong[0].line));
   if (is_first) tell_wrong(loaded.settings.eval_choices, wrong);
   const auto losses = [&](const data::Batch& batch) {
     return loaded.runner->scores(batch, /*asks_each_target=*/true).target_losses;
@@ -158,7 +163,11 @@ ExitCode evaluate_choices(LoadedModel& loaded, const std::string& to) {
     write_new_file(to, file, [&](const WriteBytes& write) {
       for (const std::string& record : records_of(questions, found)) write(record + "\n");
     });
-  if (is_first) print_line(result_line(loaded, accuracy_of(questions, found)));
+  const Accuracy accuracy = accuracy_of(questions, found);
+  if (is_first) print_line(result_line(loaded, accuracy, questions.size()));
+  if (is_first && accuracy.num_unknown > 0)
+    warn(fmt::format("the likelihoods of {} of {} questions are not numbers (NaN)",
+                     accuracy.num_unknown, questions.size()));
   if (wrong.empty()) return ExitCode::kDone;
   if (is_first) tell_unused(loaded.settings.eval_choices, wrong.size());
   return ExitCode::kData;

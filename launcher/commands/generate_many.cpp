@@ -128,6 +128,9 @@ class ManyTextsSpeaker : public Speaking {
       set_status("");
       records_->finish();
       tell_aside(statistics());
+      if (num_nan_ > 0)
+        warn(fmt::format("{} of the texts: {}", num_nan_,
+                         early_end(Finish::kNoNumbers, loaded_.shape.seq_len)));
     }
     forget_stop_signals();
     if (!is_done) {
@@ -273,8 +276,11 @@ class ManyTextsSpeaker : public Speaking {
 
   void keep(const std::vector<std::string>& made) {
     records_->add(made);
-    for (const std::string& record : made)
-      num_tokens_ += std::ssize(json::parse(record)["tokens"]);
+    for (const std::string& record : made) {
+      const json told = json::parse(record);
+      num_tokens_ += std::ssize(told["tokens"]);
+      num_nan_ += told["finish"] == to_text(Finish::kNoNumbers);
+    }
     num_made_ += made.size();
     if (isatty(STDERR_FILENO) != 0) set_status(how_many() + " texts");
   }
@@ -310,7 +316,7 @@ class ManyTextsSpeaker : public Speaking {
   MadeWith with_;
   std::optional<TextRecords> records_;  // on the first rank
   std::vector<Wanted> wanted_;
-  size_t num_made_ = 0;
+  size_t num_made_ = 0, num_nan_ = 0;
   int64_t num_tokens_ = 0;
   double seconds_ = 0;
   ReadingTimes times_;

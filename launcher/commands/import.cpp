@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "base/seconds.h"
+#include "checkpoint/file.h"
+#include "checkpoint/own_files.h"
 #include "launcher/commands/new_model.h"
 #include "launcher/commands/verbs.h"
 #include "launcher/run/console.h"
@@ -89,6 +91,27 @@ void tell_names(const std::string& what, const std::vector<std::string>& names) 
   tell(fmt::format("{}: {} ({})", what, names.size(), fmt::join(first_few(names), ", ")));
 }
 
+void remove_if_empty(const std::string& path) try {
+  const auto [above, name] = checkpoint::split_path(path);
+  const auto nothing = [](const std::string&) { return false; };
+  checkpoint::remove_ours(checkpoint::Folder(above), name, nothing);
+} catch (const FileError&) {
+  // it stays, and the first error is told
+}
+
+// A folder that is new goes again where the file's values cannot be used.
+std::string save(H5Weights& weights, const std::string& to, const SavedState& state) {
+  std::error_code ignored;
+  const bool is_new = !std::filesystem::exists(to, ignored);
+  try {
+    const auto lock = take_folder(to, "--to");
+    return weights.save(to, state);
+  } catch (...) {
+    if (is_new) remove_if_empty(to);
+    throw;
+  }
+}
+
 // The datasets of an HDF5 file as a checkpoint without moments. Nothing is written before
 // all of them fit.
 int import_file(const VerbCall& call) {
@@ -98,13 +121,12 @@ int import_file(const VerbCall& call) {
   const NewModel made = new_model(call.models, asked.settings);
   H5Weights weights(*made.model->module(), made.options, asked.file,
                     {asked.renames, usual_names(made)});
-  const auto lock = take_folder(asked.to, "--to");
-  const std::string path = weights.save(asked.to, made.state);
+  const std::string path = save(weights, asked.to, made.state);
   tell_names("not read, as weights do not need it", weights.unread());
   tell_names("rounded from fp64 to fp32", weights.rounded());
   print_line(fmt::format("imported {} tensors of {} from {} in {:.2f} s: {}",
                          weights.num_tensors(), made.family.name, asked.file,
-                         seconds_since(start), path));
+                         seconds_since(start), printable(path)));
   return static_cast<int>(ExitCode::kDone);
 }
 

@@ -257,6 +257,17 @@ RanksToStart asked_ranks(const VerbCall& call) {
   return ranks;
 }
 
+// Ranks have an empty one.
+void refuse_our_input(const RawValues& given) {
+  for (const char* key : {"sample_prompts", "eval_choices"}) {
+    const auto found = given.find(key);
+    if (found != given.end() &&
+        found->second.words == std::vector<std::string>{"/dev/stdin"})
+      throw Error(ExitCode::kUsage, "ranks that are started here have no standard input",
+                  found->second.origin, "the name of a file; or without --ranks");
+  }
+}
+
 }  // namespace
 
 int use_checkpoint(const std::string& verb, const VerbCall& call,
@@ -268,6 +279,7 @@ int use_checkpoint(const std::string& verb, const VerbCall& call,
   if (call.announced || to_start.count > 0)
     check_start(call.environment, call.announced, to_start.count);
   if (!call.announced && to_start.count > 1) {
+    refuse_our_input(given_values(line, call.environment));
     catch_stop_signals();
     return start_ranks(to_start);
   }

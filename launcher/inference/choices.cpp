@@ -36,7 +36,7 @@ Question question_of(int64_t line, const json& object) {
   if (!choices.is_array() || choices.size() < 2 || !std::ranges::all_of(choices, is_text))
     return wrong("the line has no two texts in \"choices\"");
   question.choices = choices;
-  if (!object.contains("answer")) return question;
+  if (!object.contains("answer") || object["answer"].is_null()) return question;
   question.answer = index_of_answer(object["answer"], question.choices);
   if (*question.answer < 0 || *question.answer >= std::ssize(question.choices))
     return wrong("\"answer\" is none of the choices, nor the number of one, from 0");
@@ -112,9 +112,10 @@ Accuracy accuracy_of(const std::vector<Question>& questions,
       by_length.push_back(by_sum[i] / static_cast<double>(question.choices[i].size()));
     }
     first += count;
+    const bool is_known = std::ranges::none_of(by_sum, [](double v) { return v != v; });
+    accuracy.num_unknown += !is_known;
     if (!question.answer) continue;
-    const auto likeliest = [](const std::vector<double>& values) {
-      const bool is_known = std::ranges::none_of(values, [](double v) { return v != v; });
+    const auto likeliest = [&](const std::vector<double>& values) {
       return is_known ? std::ranges::max_element(values) - values.begin() : -1;
     };
     ++accuracy.num_questions;

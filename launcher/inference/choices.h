@@ -46,6 +46,7 @@ struct Accuracy {
   int64_t num_questions = 0;  // that have an answer
   int64_t num_by_sum = 0;     // right ones, by the likelihood of the whole choice
   int64_t num_by_length = 0;  // by its logarithm divided by the choice's bytes
+  int64_t num_unknown = 0;    // of all questions, those with a likelihood that is NaN
 };
 
 // log_likelihoods: of each choice of each question, one behind the other. Of equal ones

@@ -122,10 +122,12 @@ std::vector<TextEnd> generate(const std::vector<TextBegin>& begins,
     }
   }
   std::vector<TextEnd> ends;
-  for (GrowingText& row : rows)
-    ends.push_back({{row.text.end() - row.num_made(), row.text.end()},
-                    row.finish.value_or(Finish::kBroken),
-                    std::move(row.log_probs)});
+  for (GrowingText& row : rows) {
+    TextEnd& end = ends.emplace_back();
+    end.tokens = {row.text.end() - row.num_made(), row.text.end()};
+    end.finish = row.finish.value_or(Finish::kBroken);
+    if (settings.sample_log_probs) end.log_probs = std::move(row.log_probs);
+  }
   return ends;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,8 +44,9 @@ std::string early_end(Finish finish, int64_t context);
 struct TextEnd {
   TokenRow tokens;  // without the one that ended it
   Finish finish = Finish::kTokens;
-  // Of each token, by the logits before penalty, temperature and filters; or nothing.
-  std::vector<double> log_probs = {};
+  // Of each token, by the logits before penalty, temperature and filters; nothing: nobody
+  // asks.
+  std::optional<std::vector<double>> log_probs = {};
 };
 
 // Asked before each token; no more are made when it says so. May be a collective call.

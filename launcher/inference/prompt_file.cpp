@@ -38,6 +38,8 @@ PromptLine prompt_of(const JsonLine& line) {
   ordered_json asked = line.object;
   if (asked.contains("prompt") && !asked["prompt"].is_null()) {
     const ordered_json prompt = asked["prompt"];
+    if (asked.contains("messages"))
+      return wrong("the line has both \"prompt\" and \"messages\"");
     if (prompt.is_string()) return {line.line, prompt};
     asked["messages"] = prompt;
     asked.erase("prompt");

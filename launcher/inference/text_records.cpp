@@ -72,7 +72,7 @@ std::string to_record(const MadeText& made, const PromptLine& prompt,
   nlohmann::ordered_json record = {
       {"line", made.line},      {"sample", made.sample}, {"prompt", prompt.asked},
       {"text", made.text.text}, {"tokens", end.tokens},  {"finish", to_text(end.finish)}};
-  if (!end.log_probs.empty()) record["log_probs"] = end.log_probs;
+  if (end.log_probs) record["log_probs"] = *end.log_probs;
   record["tokens_per_second"] = std::round(made.tokens_per_second * 10) / 10;
   record["of"] = {
       {"model", with.model}, {"settings", with.settings}, {"tokens", prompt.tokens_hash}};
@@ -151,13 +151,14 @@ void TextRecords::read_file(const std::vector<PromptLine>& prompts,
   if (is_cut_off && !text.substr(begin).starts_with(kBegin) &&
       !std::string_view(kBegin).starts_with(text.substr(begin)))
     refuse(path_, "it is there already, and holds something else than such records");
-  if (is_cut_off) write_in_order();
+  if (is_cut_off) write_in_order(std::string_view(text).substr(0, std::strlen(kBegin)));
 }
 
-void TextRecords::write_in_order() const {
+// `begin`: of the file, which may have less than a record's.
+void TextRecords::write_in_order(std::string_view begin) const {
   std::string all;
   for (const auto& [place, record] : records_) all += record + '\n';
-  checkpoint::replace_text(path_, all, kBegin);
+  checkpoint::replace_text(path_, all, begin);
 }
 
 void TextRecords::add(const std::vector<std::string>& records) {
@@ -178,7 +179,7 @@ void TextRecords::finish() {
     return;
   }
   const bool is_in_order = std::ranges::is_sorted(as_they_lie_);
-  if (!is_in_order) write_in_order();
+  if (!is_in_order) write_in_order(kBegin);
 }
 
 }  // namespace zero::launcher

@@ -6,6 +6,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -58,7 +59,7 @@ class TextRecords {
   void read_file(const std::vector<PromptLine>& prompts, const MadeWith& with);
   void keep(const std::string& record, const std::vector<PromptLine>& prompts,
             const MadeWith& with);
-  void write_in_order() const;
+  void write_in_order(std::string_view begin) const;
   void make_file() const;
   void lock();
 

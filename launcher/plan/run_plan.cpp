@@ -219,24 +219,26 @@ std::vector<std::pair<std::string, int>> slots_of_hosts(const std::string& path)
   return slots;
 }
 
-int ranks_on_fullest(const std::string& hosts_file, int num_ranks) {
-  int fullest = 0;
-  for (const auto& [name, slots] : slots_of_hosts(hosts_file))
-    fullest = std::max(fullest, slots);
-  return std::min(fullest, num_ranks);
+// How many of the ranks mpirun starts on each host, which it fills one after the other.
+static std::vector<int> ranks_of_hosts(const std::string& hosts_file, int num_ranks) {
+  std::vector<int> ranks;
+  for (const auto& [name, slots] : slots_of_hosts(hosts_file)) {
+    const int here = std::min(slots, num_ranks);
+    if (here == 0) break;
+    num_ranks -= here;
+    ranks.push_back(here);
+  }
+  return ranks;
 }
 
-// One host is filled after the other.
+int ranks_on_fullest(const std::string& hosts_file, int num_ranks) {
+  return std::ranges::max(ranks_of_hosts(hosts_file, num_ranks));
+}
+
 void require_equal_hosts(const Settings& settings, int num_ranks) {
   if (settings.hosts.empty() || settings.shard_over != "host") return;
-  int left = num_ranks, fewest = num_ranks, most = 0;
-  for (const auto& [name, slots] : slots_of_hosts(settings.hosts)) {
-    const int here = std::min(slots, left);
-    if (here == 0) break;
-    left -= here;
-    fewest = std::min(fewest, here);
-    most = std::max(most, here);
-  }
+  const auto [fewest, most] =
+      std::ranges::minmax(ranks_of_hosts(settings.hosts, num_ranks));
   if (fewest == most) return;
   throw Error(
       ExitCode::kUsage,

@@ -119,8 +119,9 @@ std::string saves_text(const Settings& settings) {
         format_span(seconds), end);
   }
   if (steps > 0)
-    return fmt::format("every {} steps, {} at the end; a crash costs up to {} steps",
-                       steps, end, steps);
+    return fmt::format("every {} steps, {} at the end; a crash costs up to {} steps{}",
+                       steps, end, steps,
+                       settings.save == "async" ? " and those beside a save" : "");
   if (settings.save_at_end)
     return "at the end alone; a crash costs the whole run (--save-every 10min)";
   return settings.keep_best ? "the best evaluation, and where it is asked to stop"

@@ -117,7 +117,7 @@ FrozenSource unchanged(Engine& engine, const Checksums& before, const std::strin
     source.checksums[name_of(DType::kFp32)][fqn] = to_digits(sum);
   }
   if (fqns.empty()) return {};
-  source.path = std::filesystem::absolute(path);
+  source.path = lasting_path(path);
   for (const DType type : {DType::kBf16, DType::kFp16, DType::kInt8}) {
     const std::vector<uint64_t> sums = engine.checksums(fqns, type);
     for (size_t i = 0; i < fqns.size(); ++i)

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "base/processes.h"
 #include "engine/watch/activity.h"
@@ -155,6 +156,14 @@ std::string to_text(const SavedRun& run) {
   if (!run.frozen.path.empty())
     text["frozen"] = {{"path", run.frozen.path}, {"checksums", run.frozen.checksums}};
   return text.dump();
+}
+
+std::string lasting_path(const std::string& path) {
+  const std::string lasting = std::filesystem::absolute(path);
+  if (is_utf8(lasting)) return lasting;
+  throw Error(ExitCode::kUsage,
+              "the path of the working folder is not UTF-8, and checkpoints name it",
+              lasting, "another working folder, or whole paths");
 }
 
 SavedRun parse_saved_run(const std::string& text, const std::string& where) {

@@ -61,6 +61,10 @@ struct SavedRun {
 //  "threads": 2, "model": {"n_layer": 6, ...}, "source": null}; of images "classes", too,
 // and "frozen": {"path": .., "checksums": {"fp32": {"wte.weight": "..", ...}, ...}}
 std::string to_text(const SavedRun& run);
+
+// A path as a checkpoint keeps it: a later start may be in another folder. Throws
+// Error(kUsage) where that is not UTF-8.
+std::string lasting_path(const std::string& path);
 // The family of its model; nullptr: not among these. require_family_of() throws
 // Error(kUsage) then; `where`: the checkpoint.
 const ModelFamily* find_family_of(const ModelFamilies& models, const SavedRun& run);

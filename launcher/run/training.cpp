@@ -110,9 +110,8 @@ void Training::build_engine() {
 
 void Training::open_folder() {
   identity_.settings = settings_;
-  // A later start may be in another folder.
   for (auto* paths : {&identity_.settings.data, &identity_.settings.eval_data})
-    for (std::string& path : *paths) path = std::filesystem::absolute(path);
+    for (std::string& path : *paths) path = lasting_path(path);
   identity_.data = agree_on_data(*source_, world_.local_rank() == 0, engine_->control());
   identity_.vocab = shape_.vocab();
   identity_.model = shape_.config;
@@ -153,11 +152,16 @@ void Training::load_progress() {
   for (const std::string& name : first_few(folder_->set_aside_behind(saved_step_)))
     warn(fmt::format("set aside as {}/{}", settings_.out, name));
   name_best(progress_.best_step);
-  std::error_code error;
-  const std::string run = checkpoint::split_path(started_from_).folder;
-  if (std::filesystem::equivalent(run, settings_.out, error)) return;
+  if (goes_on_here()) return;
   keep_source_of(started_from_);
   keep_tokenizer();
+}
+
+// And not behind a checkpoint of another folder.
+bool Training::goes_on_here() const {
+  std::error_code error;
+  return std::filesystem::equivalent(checkpoint::split_path(started_from_).folder,
+                                     settings_.out, error);
 }
 
 void Training::report_first_values() {
@@ -323,16 +327,16 @@ Stop Training::begin() {
 // What an earlier process told about steps that come now is taken back first.
 void Training::announce_start() {
   const int64_t step = engine_->num_steps();
-  const bool is_fresh = started_from_.empty();
+  const bool is_fresh = started_from_.empty(), is_here = !is_fresh && goes_on_here();
   for (const std::string& name :
-       is_fresh ? set_metrics_aside(settings_.out) : std::vector<std::string>())
+       is_here ? std::vector<std::string>() : set_metrics_aside(settings_.out))
     tell(
         fmt::format("metrics of an earlier run, which left no checkpoint, are kept as "
                     "{}/{}",
                     settings_.out, name));
   const int64_t num_cut =
-      cut_metrics(settings_.out, is_fresh ? -1 : step, progress_.num_batches);
-  metrics_ = std::make_unique<Metrics>(settings_, step);
+      cut_metrics(settings_.out, is_here ? step : -1, progress_.num_batches);
+  metrics_ = std::make_unique<Metrics>(settings_, is_here ? step : 0);
   record_run();
   if (is_fresh) {
     tell("fresh start: no checkpoint in " + settings_.out);

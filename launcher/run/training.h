@@ -146,6 +146,7 @@ class Training {
   void choose_frozen_type(const std::string& stored);
   void read_weights();
   void keep_source_of(const std::string& checkpoint) const;
+  bool goes_on_here() const;
   WeightsPlace weights_at(const std::string& path, bool is_checkpoint) const;
   void note_base(const std::string& path, const std::vector<std::string>& lacking);
   void read_frozen_before(const FrozenSource& source, bool moved);
@@ -205,6 +206,7 @@ class Training {
   std::vector<double> losses_;      // of this process's steps
   std::optional<CoreWatch> cores_;  // since the first step
   MeanShares shares_;               // of the same, but for the first, which warms up
+  double save_wait_ = 0;            // seconds for saves, which no step's line has told
   Eta eta_;
 };
 

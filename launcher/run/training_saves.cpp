@@ -134,6 +134,7 @@ double Training::note_save(const PendingSave& done) {
   Shares waiting;
   waiting.waiting = waiting.saves = 1;
   shares_.add(waiting, done.waited);
+  save_wait_ += done.waited;
   time_limit_.note_save(done.save->seconds());
   save_pace_.note_save(process_age(), lost);
   if (eval_pace_ && done.best.step == done.step) eval_pace_->note_save(lost);

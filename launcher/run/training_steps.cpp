@@ -8,6 +8,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
 #include "base/seconds.h"
 #include "engine/watch/trace.h"
@@ -47,6 +48,19 @@ std::string name_of(Stop reason) {
 
 // ---- the steps
 
+// A step that came behind a save that was waited for.
+static StepRecord behind_wait(StepRecord record, double waited) {
+  if (waited == 0) return record;
+  Shares waiting;
+  waiting.waiting = waiting.saves = 1;
+  MeanShares both;
+  both.add(record.shares, record.seconds);
+  both.add(waiting, waited);
+  record.shares = both.mean();
+  record.seconds += waited;
+  return record;
+}
+
 ExitCode Training::train_steps() {
   StepTrace trace(settings_.trace, settings_.out, world_.rank());
   cores_.emplace();
@@ -67,7 +81,7 @@ ExitCode Training::train_steps() {
     losses_.push_back(report.loss);
     if (eval_pace_) eval_pace_->note_step(record.seconds);
     time_limit_.note_step(record.seconds);
-    log_step(record);
+    log_step(behind_wait(record, std::exchange(save_wait_, 0)));
     const int64_t num_steps = std::ssize(losses_);  // of this process
     if (num_steps == kStepsToMove || (is_finished() && num_steps < kStepsToMove))
       tell_movement();
@@ -155,7 +169,9 @@ Stop Training::wish_to_stop() const {
   if (stop_signal() != 0) return Stop::kSignal;
   if (!is_first_rank()) return Stop::kNo;
   folder_->check_ours();
+  // The last save waits for one under way; one that is due now would be another.
   double due = pending_save_ ? time_limit_.save() : 0;
+  if (is_save_due()) due += time_limit_.save();
   if (wants_evaluation()) due += time_limit_.evaluation(steps_of_evaluation());
   if (time_limit_.is_near(process_age(), due)) return Stop::kTimeLimit;
   return folder_->has_stop_file() ? Stop::kStopFile : Stop::kNo;
@@ -163,10 +179,10 @@ Stop Training::wish_to_stop() const {
 
 ExitCode Training::leave(Stop reason) {
   save();
+  if (is_first_rank()) folder_->remove_stop_file();  // also where the save fails
   finish_last_save();
   tell_use();
   if (!is_first_rank()) return ExitCode::kRequeue;
-  folder_->remove_stop_file();
   metrics_->note("stop", {{"step", engine_->num_steps()}, {"reason", name_of(reason)}});
   tell(fmt::format("stopped by {} at step {}/{}; the same command goes on from here",
                    name_of(reason), engine_->num_steps(), settings_.steps));

@@ -28,13 +28,6 @@ std::string with_dashes(std::string flag) {
   return flag;
 }
 
-// The boolean that --no-KEY switches off.
-const Setting* setting_of_negation(const std::string& flag) {
-  if (!flag.starts_with("--no-")) return nullptr;
-  const Setting* setting = find_setting("--" + flag.substr(5), flag_of);
-  return setting && setting->type == RawValue::Type::kBoolean ? setting : nullptr;
-}
-
 class Reader {
  public:
   Reader(const std::vector<std::string>& words, const std::string& verb)
@@ -61,7 +54,7 @@ class Reader {
   std::string advice_on(const std::string& flag) const {
     const bool is_negation = flag.starts_with("--no-");
     const Setting* negated =
-        is_negation ? find_setting("--" + flag.substr(5), flag_of) : nullptr;
+        is_negation ? setting_of_flag("--" + flag.substr(5)) : nullptr;
     if (negated && foreign_name_advice(flag.substr(2)).empty())
       return fmt::format("; {} is no switch: {} {}", negated->key, flag_of(*negated),
                          negated->placeholder);
@@ -140,6 +133,13 @@ class Reader {
               "command line");
       skip_values();
     }
+  }
+
+  // The boolean that --no-KEY switches off.
+  const Setting* setting_of_negation(const std::string& flag) const {
+    if (!flag.starts_with("--no-")) return nullptr;
+    const Setting* setting = setting_of_flag("--" + flag.substr(5));
+    return setting && setting->type == RawValue::Type::kBoolean ? setting : nullptr;
   }
 
   const Setting* setting_of_flag(const std::string& flag) const {

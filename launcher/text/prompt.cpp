@@ -65,9 +65,22 @@ Tokenizer::Question question_of(const nlohmann::ordered_json& asked, const Askin
   return {known(tokens, vocab), std::move(ends)};
 }
 
+// Where there is a tokenizer it may have been meant as a text.
+static void refuse_large_numbers(const std::string& prompt, int64_t vocab,
+                                 const std::string& flag) try {
+  parse_prompt(prompt, /*is_text=*/false, vocab);
+} catch (const Error&) {
+  throw Error(ExitCode::kUsage,
+              fmt::format("a prompt of numbers alone is taken for tokens, of which there "
+                          "are {}",
+                          vocab),
+              flag, "generate --prompts FILE, where digits are a text");
+}
+
 std::string agree_on_prompt(const std::string& prompt, Tokenizer* tokenizer,
                             int64_t vocab, Ranks& ranks, const std::string& flag) {
   std::string numbers = prompt;
+  if (tokenizer && is_of_numbers(prompt)) refuse_large_numbers(prompt, vocab, flag);
   if (tokenizer && !is_of_numbers(prompt)) {
     const TokenRow tokens = known(tokenizer->encode(prompt), vocab);
     if (tokens.empty())

@@ -203,6 +203,17 @@ TEST_F(Resume, TwoHistoriesDoNotShareAFolder) {
   EXPECT_EQ(run(0, train("a", {"--steps=9", "--resume", path("b")})).rc, 2);
 }
 
+// A run that ended without a checkpoint: its log is none of the run that goes on there.
+TEST_F(Resume, ElsewhereALogOfAnotherRunIsKept) {
+  run(0, train("a", {"--steps=3"}));
+  run(0, train("b", {"--steps=4", "--save-at-end=false"}));
+  const Outcome outcome = run(0, train("b", {"--steps=5", "--resume", path("a")}));
+  EXPECT_EQ(outcome.rc, 0) << outcome.err;
+  EXPECT_THAT(read_file(path("b/metrics.jsonl.1")), HasSubstr("\"type\":\"end\""));
+  EXPECT_EQ(metrics("b", "step").size(), 2u);
+  EXPECT_EQ(metrics("b", "step")[0]["step"], 4);
+}
+
 TEST_F(Resume, ChangedSettingsAreListedTogether) {
   run(0, train("a", {"--steps=2"}));
   const Outcome outcome =

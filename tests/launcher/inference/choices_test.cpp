@@ -55,6 +55,7 @@ TEST(Choices, TheLikeliestIsRightBySumOrByLength) {
   EXPECT_EQ(accuracy.num_questions, 3);
   EXPECT_EQ(accuracy.num_by_sum, 1);
   EXPECT_EQ(accuracy.num_by_length, 2);
+  EXPECT_EQ(accuracy.num_unknown, 1);
 }
 
 TEST(Choices, AnswersAreNumbersOrTexts) {
@@ -63,7 +64,7 @@ TEST(Choices, AnswersAreNumbersOrTexts) {
       folder.write("a.jsonl",
                    "{\"prompt\": \"p\", \"choices\": [\"a\", \"b\"], \"answer\": 1}\n\n"
                    "{\"prompt\": \"p\", \"choices\": [\"a\", \"b\"], \"answer\": \"b\"}\n"
-                   "{\"prompt\": \"p\", \"choices\": [\"a\", \"b\"]}\n"
+                   "{\"prompt\": \"p\", \"choices\": [\"a\", \"b\"], \"answer\": null}\n"
                    "{\"prompt\": \"p\", \"choices\": [\"a\", \"b\"], \"answer\": 2}\n"
                    "{\"prompt\": \"p\", \"choices\": [\"a\", \"b\"], \"answer\": \"c\"}\n"
                    "{\"prompt\": \"p\", \"choices\": [\"a\"]}\n"

@@ -118,9 +118,9 @@ TEST(Generate, LogProbabilitiesAreThoseOfTheLogits) {
   const auto end = made_by(Reader(logits), {{{2}}}, settings)[0];
   EXPECT_THAT(end.tokens, ElementsAre(0, 1)) << "the penalty decides";
   const double e = std::exp(1);
-  EXPECT_NEAR(end.log_probs[0], 3 - std::log(e * e * e + e + 1), 1e-12);
-  EXPECT_NEAR(end.log_probs[1], 1 - std::log(e + 2), 1e-12);
-  EXPECT_TRUE(made_by(Reader(logits), {{{2}}}, greedy(2))[0].log_probs.empty());
+  EXPECT_NEAR(end.log_probs->at(0), 3 - std::log(e * e * e + e + 1), 1e-12);
+  EXPECT_NEAR(end.log_probs->at(1), 1 - std::log(e + 2), 1e-12);
+  EXPECT_FALSE(made_by(Reader(logits), {{{2}}}, greedy(2))[0].log_probs);
 }
 
 TEST(Generate, RowsEndEachByItself) {

@@ -63,6 +63,7 @@ TEST_F(PromptFile, WrongLinesAreTold) {
       HasSubstr("too deeply"));
   EXPECT_THAT(wrong("{}"), HasSubstr("neither"));
   EXPECT_THAT(wrong(R"({"messages": []})"), HasSubstr("no messages"));
+  EXPECT_THAT(wrong(R"({"messages": ["a"], "prompt": "b"})"), HasSubstr("both"));
   EXPECT_THAT(wrong(R"({"prompt": 7})"), HasSubstr("no messages"));
 }
 

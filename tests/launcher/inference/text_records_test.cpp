@@ -21,7 +21,10 @@ const MadeWith kWith = {"aa", "bb"};
 const std::vector<PromptLine> kPrompts = {{1, "one"}, {3, {{"messages", {"x"}}}}};
 
 std::string record(int64_t line, int64_t sample, const MadeWith& with = kWith) {
-  MadeText made{line, sample, {"", "text", {{1, 2}, Finish::kEnd, {-0.5, -1}}}, 12.345};
+  MadeText made{line,
+                sample,
+                {"", "text", {{1, 2}, Finish::kEnd, std::vector{-0.5, -1.0}}},
+                12.345};
   return to_record(made, kPrompts[line / 2], with);
 }
 
@@ -63,6 +66,10 @@ TEST_F(Records, TellAllOfAText) {
   EXPECT_EQ(told["log_probs"], json({-0.5, -1.0}));
   EXPECT_EQ(told["tokens_per_second"], 12.3);
   EXPECT_FALSE(json::parse(to_record({}, kPrompts[0], kWith)).contains("log_probs"));
+  MadeText ended_at_once;
+  ended_at_once.text.end.log_probs.emplace();
+  EXPECT_EQ(json::parse(to_record(ended_at_once, kPrompts[0], kWith))["log_probs"],
+            json::array());
 }
 
 TEST_F(Records, AreThereAtOnceAndInOrderAtTheEnd) {
@@ -82,6 +89,16 @@ TEST_F(Records, AreGoneOnWith) {
   records.add({record(1, 0)});
   records.finish();
   EXPECT_EQ(written(), record(1, 0) + "\n" + record(3, 0) + "\n");
+}
+
+TEST_F(Records, AreGoneOnWithWhereverTheFirstWasCut) {
+  for (size_t bytes = 0; bytes < 20; ++bytes) {
+    write(record(1, 0).substr(0, bytes));
+    TextRecords records(path_, kPrompts, kWith);
+    records.add({record(1, 0)});
+    records.finish();
+    EXPECT_EQ(written(), record(1, 0) + "\n") << bytes;
+  }
 }
 
 TEST_F(Records, OfSomethingElseAreRefusedAndStay) {

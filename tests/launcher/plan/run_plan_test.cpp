@@ -122,7 +122,7 @@ TEST(RunPlan, TheFullestHost) {
     return ranks_on_fullest(folder.write("hosts", hosts), ranks);
   };
   EXPECT_EQ(fullest("a slots=4\nb slots=2\n", 6), 4);
-  EXPECT_EQ(fullest("# two\na slots=2\n\nb slots=8 # more\n", 6), 6);
+  EXPECT_EQ(fullest("# two\na slots=2\n\nb slots=8 # more\n", 6), 4);
   EXPECT_EQ(fullest("a slots=2 max_slots=8\na slots=1\n", 8), 3);
   EXPECT_EQ(fullest("a\n", 1), 1);
   for (const char* wrong : {"slots=0", "slots=-3", "slots=abc", "slots=", "slot=4"})

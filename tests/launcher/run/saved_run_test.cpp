@@ -314,5 +314,11 @@ TEST(CheckSameRun, WhatChangesNoTensorCanBeOverridden) {
   }
 }
 
+TEST(LastingPath, IsWholeAndOfCharacters) {
+  EXPECT_EQ(lasting_path("/a/b"), "/a/b");
+  EXPECT_THAT(lasting_path("b"), ::testing::EndsWith("/b"));
+  EXPECT_THROW(lasting_path("/a/d\xe9"), Error);
+}
+
 }  // namespace
 }  // namespace zero::launcher::saved_run_test

@@ -59,10 +59,10 @@ TEST(ForeignNames, AreThoseOfThePage) {
 }
 
 TEST(ForeignNames, OfABatchMeanAPassOrAStep) {
-  EXPECT_THAT(answer("--batch-size"),
+  EXPECT_THAT(answer("batch-size"),
               AllOf(HasSubstr("--micro-batch"), HasSubstr("--global-batch")));
-  EXPECT_THAT(answer("--batch-size", "generate"), HasSubstr("--batch,"));
-  EXPECT_THAT(answer("--batch-size", "eval"), Not(HasSubstr("--global-batch")));
+  EXPECT_THAT(answer("batch-size", "generate"), HasSubstr("--batch,"));
+  EXPECT_THAT(answer("batch-size", "eval"), Not(HasSubstr("--global-batch")));
 }
 
 TEST(ForeignNames, MayBeMisspelt) {
