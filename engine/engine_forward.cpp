@@ -67,6 +67,7 @@ void EngineForward::finish() {
            "keep it as it is in forward (an embedding's max_norm changes it, too), and "
            "change it between steps with set_full_parameter");
   }
+  root_watch_->values.reset();  // nobody brings them back now
   units_.phase.now = Phase::Now::kIdle;
 }
 

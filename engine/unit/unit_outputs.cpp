@@ -35,22 +35,36 @@ bool is_view_of(const at::Tensor& view, const at::Tensor& base) {
              torch::autograd::CreationMeta::DEFAULT;
 }
 
-// Its first byte, and its last element's.
-std::pair<const char*, const char*> ends_of(const at::Tensor& tensor) {
+// Where its last element begins.
+const char* last_of(const at::Tensor& tensor) {
   int64_t last = 0;
   for (int64_t dim = 0; dim < tensor.dim(); ++dim)
     last += (tensor.size(dim) - 1) * tensor.stride(dim);
-  const auto* first = static_cast<const char*>(tensor.const_data_ptr());
-  return {first, first + last * static_cast<int64_t>(tensor.itemsize())};
+  return static_cast<const char*>(tensor.const_data_ptr()) +
+         last * static_cast<int64_t>(tensor.itemsize());
 }
 
-// Of a tensor without gaps, which is told by its ends alone: does another's end lie in
-// it?
+// Does one of its elements begin from `begin` to `end`? Those of its dimensions from
+// `dim` on, of which `first` is the first.
+bool has_element_in(const at::Tensor& tensor, const char* begin, const char* end,
+                    int64_t dim, const char* first) {
+  if (dim == tensor.dim()) return first >= begin && first <= end;
+  const int64_t step = tensor.stride(dim) * static_cast<int64_t>(tensor.itemsize());
+  for (int64_t i = 0; i < tensor.size(dim); ++i) {
+    if (has_element_in(tensor, begin, end, dim + 1, first + i * step)) return true;
+  }
+  return false;
+}
+
+// Of a tensor without gaps, which is told by its ends; two with gaps are not compared.
 bool holds_of(const at::Tensor& dense, const at::Tensor& other) {
   if (!dense.is_non_overlapping_and_dense()) return false;
-  const auto [begin, end] = ends_of(dense);
-  const auto [first, last] = ends_of(other);
-  return (first >= begin && first <= end) || (last >= begin && last <= end);
+  const auto* begin = static_cast<const char*>(dense.const_data_ptr());
+  const auto* first = static_cast<const char*>(other.const_data_ptr());
+  const char* const end = last_of(dense);
+  if (first > end || last_of(other) < begin) return false;
+  return other.is_non_overlapping_and_dense() ||
+         has_element_in(other, begin, end, 0, first);
 }
 
 bool share_memory(const at::Tensor& a, const at::Tensor& b) {

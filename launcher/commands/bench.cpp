@@ -19,7 +19,6 @@ void print_rows(const std::vector<Row>& rows, const CommandLine& line) {
 // Time one thing beside its limit; print a table, or with --json an array of rows. Some
 // kinds are about one process: of several ranks the first measures, the others leave.
 int bench(const VerbCall& call) {
-  catch_stop_signals();
   const BenchKind& kind = find_bench_kind(call.line);
   const BenchOptions options =
       read_bench_options(kind, call.line, call.environment, call.models);
@@ -33,8 +32,16 @@ int bench(const VerbCall& call) {
   }
   const auto num_ranks = static_cast<int>(options.settings.ranks);
   check_start(call.environment, call.announced, num_ranks);
-  if (!call.announced && num_ranks > 1)
+  // These leave a folder where they are ended at once.
+  if (kind.name == "checkpoint" || kind.name == "saves") {
+    catch_stop_signals();
+    if (!call.announced && num_ranks == 1)
+      set_signal_note("zero: stopping; once more leaves at once");
+  }
+  if (!call.announced && num_ranks > 1) {
+    catch_stop_signals();
     return start_ranks({num_ranks, "", call.line.words, ""});
+  }
   std::function<std::vector<Row>(const World&)> step;
   if (kind.name == "step") step = bench_step(options, call.models);
   World world(call.announced);

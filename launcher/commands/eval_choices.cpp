@@ -120,7 +120,7 @@ std::vector<std::string> records_of(const std::vector<Question>& questions,
 }
 
 std::string result_line(const LoadedModel& loaded, const Accuracy& accuracy,
-                        size_t num_questions) {
+                        int64_t num_questions) {
   const auto share = [&](int64_t right) {
     return 100 * static_cast<double>(right) / static_cast<double>(accuracy.num_questions);
   };
@@ -129,8 +129,12 @@ std::string result_line(const LoadedModel& loaded, const Accuracy& accuracy,
           ? "no question has an answer"
           : fmt::format("accuracy {:.2f} % | by length {:.2f} %",
                         share(accuracy.num_by_sum), share(accuracy.num_by_length));
-  return fmt::format("choices step {} | {} | {} questions | {}", loaded.step, shares,
-                     num_questions, loaded.checkpoint.folder);
+  const std::string answered =
+      accuracy.num_questions == 0 || accuracy.num_questions == num_questions
+          ? ""
+          : fmt::format(", {} with an answer", accuracy.num_questions);
+  return fmt::format("choices step {} | {} | {} questions{} | {}", loaded.step, shares,
+                     num_questions, answered, loaded.checkpoint.folder);
 }
 
 }  // namespace
@@ -164,7 +168,7 @@ ExitCode evaluate_choices(LoadedModel& loaded, const std::string& to) {
       for (const std::string& record : records_of(questions, found)) write(record + "\n");
     });
   const Accuracy accuracy = accuracy_of(questions, found);
-  if (is_first) print_line(result_line(loaded, accuracy, questions.size()));
+  if (is_first) print_line(result_line(loaded, accuracy, std::ssize(questions)));
   if (is_first && accuracy.num_unknown > 0)
     warn(fmt::format("the likelihoods of {} of {} questions are not numbers (NaN)",
                      accuracy.num_unknown, questions.size()));

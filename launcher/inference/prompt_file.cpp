@@ -38,7 +38,7 @@ PromptLine prompt_of(const JsonLine& line) {
   ordered_json asked = line.object;
   if (asked.contains("prompt") && !asked["prompt"].is_null()) {
     const ordered_json prompt = asked["prompt"];
-    if (asked.contains("messages"))
+    if (asked.contains("messages") && !asked["messages"].is_null())
       return wrong("the line has both \"prompt\" and \"messages\"");
     if (prompt.is_string()) return {line.line, prompt};
     asked["messages"] = prompt;

@@ -57,13 +57,14 @@ bool is_death_of_starter(int signal) {
 void note_signal(int signal) {
   const int error = errno;
   const int64_t now = now_ms();
+  const bool is_death = is_death_of_starter(signal);
   if (first_signal.load() == 0) {
     first_ms = now;
     first_signal = signal;
     const std::string* note =
         signal == SIGTERM || signal == SIGINT ? current_note.load() : nullptr;
     if (note) say_in_handler(*note);
-  } else if (now - first_ms.load() >= kDuplicateMs && !is_death_of_starter(signal)) {
+  } else if (now - first_ms.load() >= kDuplicateMs && !is_death) {
     is_urgent = true;
     if (!is_starter) _exit(static_cast<int>(ExitCode::kInterrupted));
   }

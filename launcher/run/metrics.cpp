@@ -91,6 +91,18 @@ void append(AppendFile& file, const Json& record) {
 
 }  // namespace
 
+StepRecord behind_wait(StepRecord record, double waited) {
+  if (waited == 0) return record;
+  Shares waiting;
+  waiting.waiting = waiting.saves = 1;
+  MeanShares both;
+  both.add(record.shares, record.seconds);
+  both.add(waiting, waited);
+  record.shares = both.mean();
+  record.seconds += waited;
+  return record;
+}
+
 bool is_csv_of_ours(const std::string& path) {
   const std::vector<std::string> columns = columns_of_csv(path);
   return columns.size() > 2 && columns.front() == "step" &&

@@ -23,6 +23,9 @@ struct StepRecord : StepReport {
   int64_t host_bytes_peak = 0;  // that the process ever had
 };
 
+// The same, behind a save that was waited for so many seconds: they count as its own.
+StepRecord behind_wait(StepRecord record, double waited);
+
 struct EvalRecord {
   int64_t step = 0;
   double loss = 0;  // mean over all targets

@@ -112,6 +112,7 @@ class Training {
   void follow_save(PendingSave& done) const;
   void finish_save(bool goes_on);
   void finish_save();
+  void leave_folder();
   void finish_last_save();
   double note_save(const PendingSave& done);
   void note_failed_save(const PendingSave& failed);

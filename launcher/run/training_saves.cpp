@@ -104,7 +104,10 @@ void Training::finish_save(bool goes_on) {
     path = pending_save_->save->wait();
   } catch (const FileError& error) {
     if (is_first_rank()) record_failed_save(error, goes_on);
-    if (!goes_on) throw;
+    if (!goes_on) {
+      leave_folder();
+      throw;
+    }
     note_failed_save(*pending_save_);
     return pending_save_.reset();
   }
@@ -114,12 +117,18 @@ void Training::finish_save(bool goes_on) {
   pending_save_.reset();
 }
 
+// Before an error that all ranks throw: none of them writes any more, and where there are
+// several nobody takes the run's lock back later.
+void Training::leave_folder() { folder_.reset(); }
+
 void Training::finish_save() { finish_save(settings_.on_save_error == "continue"); }
 
 // The run ends: nothing tries again what has failed.
 void Training::finish_last_save() {
   finish_save(/*goes_on=*/false);
-  if (failed_save_) std::rethrow_exception(failed_save_);
+  if (!failed_save_) return;
+  leave_folder();
+  std::rethrow_exception(failed_save_);
 }
 
 // The same on all ranks, but for seconds; how many of them training has lost.

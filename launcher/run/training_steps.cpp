@@ -48,19 +48,6 @@ std::string name_of(Stop reason) {
 
 // ---- the steps
 
-// A step that came behind a save that was waited for.
-static StepRecord behind_wait(StepRecord record, double waited) {
-  if (waited == 0) return record;
-  Shares waiting;
-  waiting.waiting = waiting.saves = 1;
-  MeanShares both;
-  both.add(record.shares, record.seconds);
-  both.add(waiting, waited);
-  record.shares = both.mean();
-  record.seconds += waited;
-  return record;
-}
-
 ExitCode Training::train_steps() {
   StepTrace trace(settings_.trace, settings_.out, world_.rank());
   cores_.emplace();
@@ -138,6 +125,7 @@ void Training::check_progress(const StepReport& report) {
   const int64_t num_bad = progress_.num_bad_in_a_row;
   if (settings_.max_bad_steps == 0 || num_bad < settings_.max_bad_steps) return;
   finish_save();  // nobody would hear of its failure
+  leave_folder();
   const bool is_scaled = report.loss_scale > 0;
   throw Error(ExitCode::kTraining,
               fmt::format("loss or gradient was not finite {} times in a row{}", num_bad,
@@ -178,8 +166,8 @@ Stop Training::wish_to_stop() const {
 }
 
 ExitCode Training::leave(Stop reason) {
-  save();
   if (is_first_rank()) folder_->remove_stop_file();  // also where the save fails
+  save();
   finish_last_save();
   tell_use();
   if (!is_first_rank()) return ExitCode::kRequeue;

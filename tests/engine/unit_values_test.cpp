@@ -362,19 +362,25 @@ TEST_P(UnitContract, OneTensorGivenTwiceIsNotChangedInPlace) {
       return a * b;
     }
   };
-  each_rank([] { return std::make_shared<HolderImpl<BothImpl>>(); },
-            [&](Engine& engine, auto& model) {
-              const at::Tensor h = values({4, 3});
-              EXPECT_THAT(error_of([&] { engine.forward(model, h, h); }),
-                          HasSubstr("twice"));
-              const at::Tensor rows = values({8, 3});
-              for (const at::Tensor& other :
-                   {rows.narrow(0, 2, 4), rows.slice(0, 0, 8, 2), rows.narrow(0, 0, 4)})
-                EXPECT_THAT(
-                    error_of([&] { engine.forward(model, rows.narrow(0, 0, 4), other); }),
+  each_rank(
+      [] { return std::make_shared<HolderImpl<BothImpl>>(); },
+      [&](Engine& engine, auto& model) {
+        const at::Tensor h = values({4, 3});
+        EXPECT_THAT(error_of([&] { engine.forward(model, h, h); }), HasSubstr("twice"));
+        const at::Tensor rows = values({8, 3});
+        for (const at::Tensor& other :
+             {rows.narrow(0, 2, 4), rows.slice(0, 0, 8, 2), rows.narrow(0, 0, 4)})
+          EXPECT_THAT(
+              error_of([&] { engine.forward(model, rows.narrow(0, 0, 4), other); }),
+              HasSubstr("share memory"));
+        // A row within the span of two columns.
+        EXPECT_THAT(error_of([&] {
+                      engine.forward(model, rows.narrow(0, 3, 1), rows.narrow(1, 0, 1));
+                    }),
                     HasSubstr("share memory"));
-              engine.forward(model, rows.narrow(0, 0, 4), rows.narrow(0, 4, 4));
-            });
+        engine.forward(model, rows.narrow(0, 0, 4), rows.narrow(0, 4, 4));
+        engine.forward(model, rows.slice(0, 0, 8, 2), rows.slice(0, 1, 8, 2));
+      });
 }
 
 }  // namespace

@@ -81,7 +81,7 @@ void NcclCommunicator::join(Ranks& ranks) {
   Agreement(ranks, "joining NCCL").run([&] {
     const std::string doing = "joining the other ranks' GPUs";
     check(result, doing);
-    if (told[1] == 1)
+    if (told[0] == 0 && told[1] == 1)
       throw Error(ExitCode::kEnvironment,
                   "NCCL: the ranks have not found each other in " +
                       std::to_string(std::lround(owner_.join_within.count())) + " s",

@@ -64,6 +64,7 @@ TEST_F(PromptFile, WrongLinesAreTold) {
   EXPECT_THAT(wrong("{}"), HasSubstr("neither"));
   EXPECT_THAT(wrong(R"({"messages": []})"), HasSubstr("no messages"));
   EXPECT_THAT(wrong(R"({"messages": ["a"], "prompt": "b"})"), HasSubstr("both"));
+  EXPECT_EQ(wrong(R"({"messages": null, "prompt": "b"})"), "");
   EXPECT_THAT(wrong(R"({"prompt": 7})"), HasSubstr("no messages"));
 }
 

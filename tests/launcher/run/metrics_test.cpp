@@ -88,6 +88,17 @@ TEST_F(MetricsTest, AStepTellsWhatMovedAndWhatTookItsTime) {
   EXPECT_EQ(step["share_saves"], 0.875);
 }
 
+TEST(StepRecords, BehindAWaitForASaveTellItAsTheirs) {
+  StepRecord step;
+  step.seconds = 1;
+  step.shares.compute = 0.5;
+  EXPECT_EQ(behind_wait(step, 0).seconds, 1);
+  const StepRecord behind = behind_wait(step, 3);
+  EXPECT_EQ(behind.seconds, 4);
+  EXPECT_EQ(behind.shares.compute, 0.125);
+  EXPECT_EQ(behind.shares.saves, 0.75);
+}
+
 TEST_F(MetricsTest, OnlyFp16HasALossScale) {
   StepRecord record = some_step(12);
   record.loss_scale = 512;
