@@ -133,7 +133,8 @@ std::vector<at::Tensor> AttachedUnit::cast_back(std::vector<at::Tensor> results)
 WeightWatch AttachedUnit::watch_weights() {
   const bool compares_values = !has_compared_weights_;
   has_compared_weights_ = true;
-  return weights_.watch(index_, compares_values, /*may_restore=*/recomputes_);
+  return weights_.watch(index_, compares_values,
+                        /*may_restore=*/recomputes_ || !weights_.may_change(index_));
 }
 
 void AttachedUnit::require_same_weights(const WeightWatch& watch) {

@@ -216,11 +216,13 @@ class PlainRun {
     see_buffers();
   }
 
+  // A forward that threw has drawn nothing.
   void throw_in_forward(const Step& step) {
+    bool has_thrown = false;
     for (int rank = 0; rank < case_.ranks; ++rank) {
       Fuse& fuse = copies_[rank].model->fuse();
       fuse.left = step.pick % 6;
-      bool has_thrown = false;
+      has_thrown = false;
       try {
         forward(step, rank, true);
       } catch (const Burnt&) {
@@ -229,7 +231,7 @@ class PlainRun {
       fuse.left = -1;
       see(rank, "exception", torch::tensor(has_thrown));
     }
-    ++num_forwards_;
+    num_forwards_ += !has_thrown;
     see_buffers();
   }
 

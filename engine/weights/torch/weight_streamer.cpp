@@ -207,7 +207,9 @@ WeightWatch WeightStreamer::watch(int unit, bool compares_values, bool may_resto
       if (compares_values) watch.hashes.push_back(hash_values(param));
     }
   }
-  if (!compares_values || num_bytes == 0 || !(may_restore || !may_change(unit)))
+  // Where a part is gathered, no change may stay.
+  if (!compares_values || num_bytes == 0 ||
+      !(may_restore || units_[unit].has(Lies::kInSlot)))
     return watch;
   watch.values = at::empty(
       {num_bytes}, at::device(tensor_device(device_.gpu_index())).dtype(at::kByte));

@@ -60,8 +60,8 @@ class WeightStreamer {
 
   // Of an unsharded unit: what its parameters are now; the FQN of the first that is not
   // any more ("" if none); and undo the change, or forget what was gathered. Values in
-  // place are kept by watch() only where it compares them, and `may_restore` or they may
-  // not change; false: they were not. Where values are compared, which is in a unit's
+  // place are kept by watch() only where it compares them and `may_restore`, as they take
+  // memory; false: they were not. Where values are compared, which is in a unit's
   // first forward, and in those behind a change in place, no save reads the unit any
   // more.
   WeightWatch watch(int unit, bool compares_values, bool may_restore);
