@@ -59,14 +59,8 @@ void EngineForward::add_result(at::Tensor& result) {
 // The weights are there still: what a forward did to them is found out now.
 void EngineForward::finish() {
   const std::string changed = units_.weights.first_changed(0, *root_watch_);
-  if (!changed.empty() && !units_.weights.may_change(0)) {
-    const bool is_undone = units_.weights.restore(0, *root_watch_);
-    reject(std::string("a forward changes a parameter in place") +
-               (is_undone ? "" : ", and it stays changed"),
-           changed,
-           "keep it as it is in forward (an embedding's max_norm changes it, too), and "
-           "change it between steps with set_full_parameter");
-  }
+  if (!changed.empty() && !units_.weights.may_change(0))
+    units_.weights.refuse_change(0, *root_watch_, changed);
   root_watch_->values.reset();  // nobody brings them back now
   units_.phase.now = Phase::Now::kIdle;
 }

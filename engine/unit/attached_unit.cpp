@@ -140,13 +140,8 @@ WeightWatch AttachedUnit::watch_weights() {
 void AttachedUnit::require_same_weights(const WeightWatch& watch) {
   const std::string fqn = weights_.first_changed(index_, watch);
   if (fqn.empty() || (weights_.may_change(index_) && !recomputes_)) return;
-  const bool is_undone = weights_.restore(index_, watch);
-  reject(std::string("a forward changes a parameter in place") +
-             (is_undone ? "" : ", and it stays changed"),
-         fqn,
-         "keep it as it is in forward (an embedding's max_norm changes it, too), and "
-         "change it between steps with set_full_parameter; one rank in fp32 may "
-         "with --recompute none");
+  weights_.refuse_change(index_, watch, fqn,
+                         "; one rank in fp32 may with --recompute none");
 }
 
 void AttachedUnit::require_same_buffers(const UnitBuffers::Watch& watch) {

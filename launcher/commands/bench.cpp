@@ -33,15 +33,12 @@ int bench(const VerbCall& call) {
   const auto num_ranks = static_cast<int>(options.settings.ranks);
   check_start(call.environment, call.announced, num_ranks);
   // These leave a folder where they are ended at once.
-  if (kind.name == "checkpoint" || kind.name == "saves") {
-    catch_stop_signals();
-    if (!call.announced && num_ranks == 1)
-      set_signal_note("zero: stopping; once more leaves at once");
-  }
-  if (!call.announced && num_ranks > 1) {
-    catch_stop_signals();
-    return start_ranks({num_ranks, "", call.line.words, ""});
-  }
+  const bool has_folder = kind.name == "checkpoint" || kind.name == "saves";
+  const bool starts = !call.announced && num_ranks > 1;
+  if (has_folder || starts) catch_stop_signals();
+  if (starts) return start_ranks({num_ranks, "", call.line.words, ""});
+  if (has_folder && !call.announced)
+    set_signal_note("zero: stopping; once more leaves at once");
   std::function<std::vector<Row>(const World&)> step;
   if (kind.name == "step") step = bench_step(options, call.models);
   World world(call.announced);

@@ -155,9 +155,7 @@ ExitCode evaluate_choices(LoadedModel& loaded, const std::string& to) {
     questions.push_back(std::move(asked.question));
     std::ranges::move(asked.texts, std::back_inserter(texts));
   }
-  if (questions.empty())
-    throw Error(ExitCode::kData, "no line can be used; the first: " + wrong[0].what,
-                fmt::format("{}, line {}", loaded.settings.eval_choices, wrong[0].line));
+  if (questions.empty()) refuse_all_lines(loaded.settings.eval_choices, wrong[0]);
   if (is_first) tell_wrong(loaded.settings.eval_choices, wrong);
   const auto losses = [&](const data::Batch& batch) {
     return loaded.runner->scores(batch, /*asks_each_target=*/true).target_losses;

@@ -162,7 +162,7 @@ class ManyTextsSpeaker : public Speaking {
       }
     }
     std::vector<WrongLine> wrong;
-    PromptLine first_wrong;
+    std::string cure;  // of the first
     for (const auto& each : ordered_json::parse(ranks.broadcast(told.dump()))) {
       PromptLine line{each[0], each[1], each[4], each[5]};
       line.tokens_hash = hex_hash(ordered_json({each[2], each[3]}).dump());
@@ -170,12 +170,9 @@ class ManyTextsSpeaker : public Speaking {
         prompts_.push_back({line, each[2], each[3]});
       else
         wrong.push_back({line.line, line.wrong});
-      if (first_wrong.wrong.empty()) first_wrong = line;
+      if (wrong.size() == 1 && !line.wrong.empty()) cure = line.cure;
     }
-    if (prompts_.empty())
-      throw Error(ExitCode::kData, "no line can be used; the first: " + first_wrong.wrong,
-                  fmt::format("{}, line {}", settings_.sample_prompts, first_wrong.line),
-                  first_wrong.cure);
+    if (prompts_.empty()) refuse_all_lines(settings_.sample_prompts, wrong[0], cure);
     num_wrong_ = wrong.size();
     if (is_first_) tell_wrong(settings_.sample_prompts, wrong);
   }

@@ -94,6 +94,12 @@ void tell_wrong(const std::string& path, const std::vector<WrongLine>& wrong) {
     warn(fmt::format("{}, line {}: {}", path, wrong[i].line, wrong[i].what));
 }
 
+void refuse_all_lines(const std::string& path, const WrongLine& first,
+                      const std::string& cure) {
+  throw Error(ExitCode::kData, "no line can be used; the first: " + first.what,
+              fmt::format("{}, line {}", path, first.line), cure);
+}
+
 void tell_unused(const std::string& path, size_t num_wrong) {
   warn(fmt::format("{} lines of {} could not be used; all others were", num_wrong, path));
 }

@@ -39,6 +39,9 @@ struct WrongLine {
   std::string what;
 };
 void tell_wrong(const std::string& path, const std::vector<WrongLine>& wrong);
+// Where there are no others: throws Error(kData) that tells the first.
+[[noreturn]] void refuse_all_lines(const std::string& path, const WrongLine& first,
+                                   const std::string& cure = "");
 // At the end, how many there were.
 void tell_unused(const std::string& path, size_t num_wrong);
 

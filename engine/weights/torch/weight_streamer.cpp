@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine/device/torch/compute_type.h"
+#include "zero/errors.h"
 
 namespace zero {
 
@@ -259,6 +260,17 @@ bool WeightStreamer::restore(int unit, const WeightWatch& watch) {
   }
   compute_.synchronize();
   return true;
+}
+
+void WeightStreamer::refuse_change(int unit, const WeightWatch& watch,
+                                   const std::string& fqn, const std::string& who_may) {
+  const bool is_undone = restore(unit, watch);
+  reject(std::string("a forward changes a parameter in place") +
+             (is_undone ? "" : ", and it stays changed"),
+         fqn,
+         "keep it as it is in forward (an embedding's max_norm changes it, too), and "
+         "change it between steps with set_full_parameter" +
+             who_may);
 }
 
 int64_t WeightStreamer::num_gathers() const {

@@ -59,14 +59,16 @@ class WeightStreamer {
   void invalidate(bool frozen_too);
 
   // Of an unsharded unit: what its parameters are now; the FQN of the first that is not
-  // any more ("" if none); and undo the change, or forget what was gathered. Values in
-  // place are kept by watch() only where it compares them and `may_restore`, as they take
-  // memory; false: they were not. Where values are compared, which is in a unit's
-  // first forward, and in those behind a change in place, no save reads the unit any
-  // more.
+  // any more ("" if none); and the refusal of that, which undoes it, or forgets what was
+  // gathered. Values in place are kept by watch() only where it compares them and
+  // `may_restore`, as they take memory; else they stay changed. Where values are
+  // compared, which is in a unit's first forward, and in those behind a change in place,
+  // no save reads the unit any more.
   WeightWatch watch(int unit, bool compares_values, bool may_restore);
   std::string first_changed(int unit, const WeightWatch& watch);
-  bool restore(int unit, const WeightWatch& watch);
+  [[noreturn]] void refuse_change(int unit, const WeightWatch& watch,
+                                  const std::string& fqn,
+                                  const std::string& who_may = "");
 
   // Reached when the latest gather of this unit has read its shards.
   const Event& gathered(int unit) { return ring_of(unit).gathered(unit); }
@@ -108,6 +110,7 @@ class WeightStreamer {
     }
   };
 
+  bool restore(int unit, const WeightWatch& watch);  // false: values in place stay
   Lies place_of(int part) const;
   GatherSource::Part source_of(int part);
   void find_shards();
