@@ -12,14 +12,15 @@ set(cuda_folders ${ZERO_TORCH}/../nvidia/cu13 $ENV{CUDA_HOME} $ENV{CUDA_PATH} /u
 find_path(ZERO_CUDART_INCLUDE cuda_runtime_api.h HINTS ${cuda_folders} PATH_SUFFIXES include)
 find_library(ZERO_CUDART_LIBRARY NAMES libcudart.so.13 HINTS ${cuda_folders} PATH_SUFFIXES lib lib64)
 
-# Only a compiler of the runtime's release will do; others may lie about, too.
+# Only a compiler of the runtime's release will do: the oldest driver for that one cannot translate what a later one
+# writes for GPUs that come. Others may lie about, too.
 function(zero_is_nvcc result file)
   execute_process(COMMAND ${file} --version OUTPUT_VARIABLE version ERROR_VARIABLE version)
-  if(NOT version MATCHES "release 13\\.")
+  if(NOT version MATCHES "release 13\\.0,")
     set(${result} FALSE PARENT_SCOPE)
   endif()
 endfunction()
-find_program(ZERO_NVCC nvcc HINTS ${cuda_folders} PATH_SUFFIXES bin VALIDATOR zero_is_nvcc DOC "CUDA's compiler, release 13")
+find_program(ZERO_NVCC nvcc HINTS ${cuda_folders} PATH_SUFFIXES bin VALIDATOR zero_is_nvcc DOC "CUDA's compiler, release 13.0")
 set(has_nvcc ${ZERO_NVCC})
 if(has_nvcc)
   zero_is_nvcc(has_nvcc ${ZERO_NVCC})  # it may have been given
@@ -43,7 +44,7 @@ if(NOT ZERO_CUDART_INCLUDE OR NOT ZERO_CUDART_LIBRARY)
   list(APPEND cuda_missing "the runtime (cuda_runtime_api.h, libcudart.so.13)")
 endif()
 if(NOT has_nvcc)
-  list(APPEND cuda_missing "the compiler (nvcc of release 13)")
+  list(APPEND cuda_missing "the compiler (nvcc of release 13.0)")
 endif()
 
 if(cuda_missing)

@@ -94,7 +94,7 @@ has_toolkit() {
   local nvcc
   for nvcc in "${CUDA_HOME:-}/bin/nvcc" "${CUDA_PATH:-}/bin/nvcc" /usr/local/cuda-13.0/bin/nvcc \
               /usr/local/cuda/bin/nvcc "$(command -v nvcc || true)"; do
-    [ ! -x "$nvcc" ] || [[ $("$nvcc" --version) != *"release 13."* ]] || return 0
+    [ ! -x "$nvcc" ] || [[ $("$nvcc" --version) != *"release 13.0,"* ]] || return 0
   done
   return 1
 }

@@ -13,7 +13,8 @@ struct GpuOptions {
   int64_t memory_limit = 0;  // bytes that may be allocated; 0: what there is
 };
 
-// GPU `index` of num_gpus(). Throws Error(kEnvironment) where there is none.
+// GPU `index` of num_gpus(). What LibTorch keeps of GPUs for tensors to come becomes free.
+// Throws Error(kEnvironment) where there is none.
 std::unique_ptr<Device> make_gpu(int index, const GpuOptions& options = {});
 
 // A function of the library that knows GPUs, by its name in C; null if it has none such.
@@ -56,5 +57,7 @@ extern "C" const zero::GpuLibrary* zero_gpu_library();
 extern "C" void zero_limit_torch_memory(int index, double fraction);
 // Lets its blocks there grow.
 extern "C" void zero_let_torch_memory_grow();
+// Gives back what it keeps for tensors to come.
+extern "C" void zero_release_torch_memory();
 // peak_torch_memory()
 extern "C" zero::TorchMemory zero_peak_torch_memory();

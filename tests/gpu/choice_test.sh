@@ -17,6 +17,7 @@ compiler() {  # compiler NAME RELEASE: one that says what it is
 }
 compiler new 13.0
 compiler old 12.9
+compiler newer 13.1
 failed=0
 
 # expect NAME RESULT TEXT [OPTION ...]: RESULT is 0, or 1 for a configuration that fails
@@ -35,6 +36,7 @@ expect "a compiler" 0 "library: ON, headers: ON" -DZERO_CUDA=AUTO -DZERO_NVCC="$
 expect "a compiler, asked for" 0 "library: ON, headers: ON" -DZERO_CUDA=ON -DZERO_NVCC="$folder/new"
 expect "a compiler, unwanted" 0 "library: OFF, headers: OFF" -DZERO_CUDA=OFF -DZERO_NVCC="$folder/new"
 expect "an old compiler" 0 "library: OFF, headers: ON" -DZERO_CUDA=AUTO -DZERO_NVCC="$folder/old"
+expect "one newer than the runtime" 0 "library: OFF, headers: ON" -DZERO_CUDA=AUTO -DZERO_NVCC="$folder/newer"
 expect "an old compiler, said" 0 "left out: CUDA 13 lacks the compiler" -DZERO_CUDA=AUTO -DZERO_NVCC="$folder/old"
 expect "no compiler, the cure" 1 "run scripts/setup.sh" -DZERO_CUDA=ON -DZERO_NVCC="$folder/none"
 exit $failed

@@ -36,6 +36,8 @@ def problems_of(images):
     for text in [image.decode(errors="replace") for kind, _, image in images if kind == PTX]:
         if ".entry" not in text:
             yield "PTX without a kernel"
+        if re.findall(r"^\.version (.*)", text, re.MULTILINE) != ["9.0"]:
+            yield "PTX that the oldest driver for CUDA 13 cannot translate: its version is not 9.0"
         # ptxas may fuse what is not rounded by name; what is approximate or flushed is not the host's.
         for line in re.findall(r"^\s*((?:fma|mad)\.[a-z0-9.]*f(?:32|64)|(?:add|sub|mul|div|sqrt)\.[a-z0-9.]*f(?:32|64))\s",
                                text, re.MULTILINE):

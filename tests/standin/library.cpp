@@ -15,12 +15,15 @@ std::unique_ptr<zero::Device> make_device(int index, const zero::GpuOptions& opt
 }
 
 double torch_fraction = -1;  // of the memory, that LibTorch may take; -1: nobody said
+int num_torch_releases = 0;
 
 }  // namespace
 
 void zero_limit_torch_memory(int, double fraction) { torch_fraction = fraction; }
 
 void zero_let_torch_memory_grow() {}
+
+void zero_release_torch_memory() { ++num_torch_releases; }
 
 extern "C" {
 
@@ -51,6 +54,7 @@ void standin_fail_when_run(const char* call, int error) {
   standin::fail_when_run(call, error);
 }
 double standin_torch_fraction() { return torch_fraction; }
+int standin_num_torch_releases() { return num_torch_releases; }
 void standin_start_recording() { standin::start_recording(); }
 void standin_mark_recording() { standin::mark_recording(); }
 void standin_finish_recording(standin::Recording* recording) {

@@ -22,6 +22,7 @@ class CudaDevice final : public Device {
     context_->set_clock(compute_.handle());
   }
   ~CudaDevice() override {
+    context_->try_use();
     for (void* memory : context_->blocks().left()) cudaFree(memory);
     if (hash_) cudaFree(hash_);
   }
@@ -53,6 +54,7 @@ class CudaDevice final : public Device {
   void free(void* memory) override {
     if (!memory) return;
     context_->blocks().remove(memory);
+    context_->try_use();
     cudaFree(memory);
   }
   int64_t allocated_bytes() const override { return context_->blocks().bytes(); }
@@ -63,7 +65,10 @@ class CudaDevice final : public Device {
     check_cuda(cudaHostRegister(memory, bytes, cudaHostRegisterPortable),
                "pinning " + std::to_string(bytes) + " bytes of host memory");
   }
-  void unpin(void* memory) override { cudaHostUnregister(memory); }
+  void unpin(void* memory) override {
+    context_->try_use();
+    cudaHostUnregister(memory);
+  }
 
   void decode(const Decoding& decoding, ThreadPool&, Stream& stream) override {
     context_->use();

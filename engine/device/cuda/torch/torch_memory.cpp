@@ -16,6 +16,8 @@ void zero_let_torch_memory_grow() {
   c10::CachingAllocator::setAllocatorSettings("expandable_segments:True");
 }
 
+void zero_release_torch_memory() { c10::cuda::CUDACachingAllocator::emptyCache(); }
+
 zero::TorchMemory zero_peak_torch_memory() {
   constexpr auto kAll = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
   zero::TorchMemory peak;
