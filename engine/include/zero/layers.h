@@ -15,7 +15,7 @@ class Tensor;
 // are computed by passes of ours, with LibTorch's number of threads, and the same bits
 // with any number; fp32, bf16 and fp16 tensors of a GPU by kernels that give these bits,
 // in LibTorch's current stream; all others, and derivatives of higher order, by that
-// expression.
+// expression. causal_attention() has first derivatives alone on a CPU, as LibTorch's has.
 namespace zero {
 
 // x (..., dim), weight (dim) -> (..., dim): divide by the root of the mean square, in

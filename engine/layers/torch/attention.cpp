@@ -164,8 +164,9 @@ struct AttentionFunction : torch::autograd::Function<AttentionFunction> {
     variable_list grads =
         torch::GradMode::is_enabled() || !are_plain({grad[0]})
             ? expression_gradients({q, k, v}, grad[0],
-                                   [&] {
-                                     return eager::causal_attention(q, k, v, ends, window,
+                                   [&](const variable_list& in) {
+                                     return eager::causal_attention(in[0], in[1], in[2],
+                                                                    ends, window,
                                                                     /*dropout=*/0);
                                    })
             : gradients_by_stretches(grad[0], q, k, v, {saved[4], saved[5]},

@@ -37,7 +37,8 @@ struct CrossEntropyFunction : torch::autograd::Function<CrossEntropyFunction> {
     const at::Tensor &logits = saved[0], &targets = saved[1], &kept = saved[2];
     if (torch::GradMode::is_enabled() || !passes_take({grad[0]})) {
       variable_list grads = expression_gradients(
-          {logits}, grad[0], [&] { return eager::cross_entropy(logits, targets); });
+          {logits}, grad[0],
+          [&](const variable_list& in) { return eager::cross_entropy(in[0], targets); });
       grads.emplace_back();  // of targets
       return grads;
     }

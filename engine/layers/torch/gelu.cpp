@@ -19,8 +19,9 @@ struct GeluFunction : torch::autograd::Function<GeluFunction> {
     const bool is_ours = !torch::GradMode::is_enabled() && passes_take({grad[0]});
     return is_ours
                ? run_elements<GeluBackward>({laid_out_as(saved[0], grad[0]), saved[0]})
-               : expression_gradients(saved, grad[0],
-                                      [&] { return eager::gelu_tanh(saved[0]); });
+               : expression_gradients(saved, grad[0], [](const variable_list& in) {
+                   return eager::gelu_tanh(in[0]);
+                 });
   }
 };
 

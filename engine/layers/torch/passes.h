@@ -66,18 +66,21 @@ void run_pass(const Pass& pass, int64_t numel, int64_t elements) {
   });
 }
 
-// Gradients of expression() with respect to `inputs`, with a graph where autograd makes
-// one: undefined for inputs that need none.
+// Gradients of expression(inputs) with respect to `inputs`, with a graph where autograd
+// makes one: undefined for inputs that need none. The expression is given aliases: an
+// input may be made of another, whose gradient flows through it elsewhere.
 template <class Expression>
 torch::autograd::variable_list expression_gradients(
     const torch::autograd::variable_list& inputs, const at::Tensor& grad,
     const Expression& expression) {
   const bool makes_graph = torch::GradMode::is_enabled();
   const torch::AutoGradMode with_grad(true);
-  torch::autograd::variable_list needed;
-  for (const at::Tensor& input : inputs)
-    if (input.requires_grad()) needed.push_back(input);
-  const auto found = torch::autograd::grad({expression()}, needed, {grad},
+  torch::autograd::variable_list aliases, needed;
+  for (const at::Tensor& input : inputs) {
+    aliases.push_back(input.view_as(input));
+    if (input.requires_grad()) needed.push_back(aliases.back());
+  }
+  const auto found = torch::autograd::grad({expression(aliases)}, needed, {grad},
                                            /*retain_graph=*/true, makes_graph);
   torch::autograd::variable_list grads;
   auto next = found.begin();

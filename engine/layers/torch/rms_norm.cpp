@@ -80,7 +80,8 @@ variable_list gradients_of(const variable_list& saved, double eps, const at::Ten
       (!more.defined() || passes_take({more})))
     return norm_gradients(x, weight, scales, grad, more);
   variable_list grads = expression_gradients(
-      {x, weight}, grad, [&] { return eager::rms_norm(x, weight, eps); });
+      {x, weight}, grad,
+      [&](const variable_list& in) { return eager::rms_norm(in[0], in[1], eps); });
   if (more.defined() && grads[0].defined()) grads[0] = grads[0] + more;
   return grads;
 }

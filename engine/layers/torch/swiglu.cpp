@@ -20,8 +20,8 @@ struct SwiGluFunction : torch::autograd::Function<SwiGluFunction> {
     const bool is_ours = !torch::GradMode::is_enabled() && passes_take({grad[0]});
     return is_ours ? run_elements<SwiGluBackward>(
                          {laid_out_as(saved[0], grad[0]), saved[0], saved[1]})
-                   : expression_gradients(saved, grad[0], [&] {
-                       return eager::swiglu(saved[0], saved[1]);
+                   : expression_gradients(saved, grad[0], [](const variable_list& in) {
+                       return eager::swiglu(in[0], in[1]);
                      });
   }
 };

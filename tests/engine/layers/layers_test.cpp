@@ -193,6 +193,27 @@ TEST_P(Layers, HaveSecondDerivatives) {
   EXPECT_TRUE(at::allclose(second(story.ours), second(story.eager), 1e-11, 1e-13));
 }
 
+// The others made of the first: what flows through them is their own history's.
+TEST_P(Layers, HaveSecondDerivativesWhereOneInputIsMadeOfAnother) {
+  const Tensors given = story.inputs(4, 6);
+  const auto second = [&](const LayerFunction& function) {
+    Tensors inputs = given;
+    const at::Tensor leaf = inputs[0].detach().requires_grad_();
+    inputs[0] = leaf * 2;
+    for (size_t i = 1; i < inputs.size(); ++i) {
+      if (inputs[i].sizes() == leaf.sizes())
+        inputs[i] = inputs[0].sin();
+      else if (inputs[i].is_floating_point())
+        inputs[i] = inputs[i] + inputs[0].sum();
+    }
+    const at::Tensor y = function(inputs);
+    const at::Tensor grad = torch::autograd::grad({y.square().sum()}, {leaf}, {}, true,
+                                                  /*create_graph=*/true)[0];
+    return torch::autograd::grad({grad.square().sum()}, {leaf})[0];
+  };
+  EXPECT_TRUE(at::allclose(second(story.ours), second(story.eager), 1e-9, 1e-11));
+}
+
 // The node of a call alone would hold it.
 TEST_P(Layers, KeepNoResult) {
   Tensors inputs = in_type(story.inputs(3, 8), at::kFloat);
@@ -204,6 +225,26 @@ TEST_P(Layers, KeepNoResult) {
   y.reset();
   EXPECT_TRUE(storage.expired());
   loss.backward();
+}
+
+// The norm's node is asked for gradients of what it gave, and of what it was given.
+TEST(AddRmsNorm, HasSecondDerivativesOfAllItWasGiven) {
+  const auto second = [](bool at_once) {
+    at::manual_seed(4);
+    Tensors in{at::randn({4, 6}, at::kDouble), at::randn({4, 6}, at::kDouble),
+               at::rand({6}, at::kDouble)};
+    for (at::Tensor& leaf : in) leaf.requires_grad_();
+    const auto [total, y] =
+        at_once ? add_rms_norm(in[0], in[1], in[2], 1e-5)
+                : std::pair(in[0] + in[1], eager::rms_norm(in[0] + in[1], in[2], 1e-5));
+    const Tensors first = torch::autograd::grad({(total.sin() * y).sum()}, in, {}, true,
+                                                /*create_graph=*/true);
+    at::Tensor sum = first[0].square().sum() + first[1].sum() + first[2].square().sum();
+    return torch::autograd::grad({sum}, in);
+  };
+  const Tensors ours = second(true), expected = second(false);
+  for (size_t i = 0; i < ours.size(); ++i)
+    EXPECT_TRUE(at::allclose(ours[i], expected[i], 1e-9, 1e-11)) << i;
 }
 
 // Where only one of the two is used, too.
