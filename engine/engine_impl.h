@@ -17,6 +17,13 @@ struct Engine::Impl {
        std::unique_ptr<Ranks> ranks)
       : own(std::move(module), options, std::move(ranks)) {}
 
+  // Before somebody writes to shards: nobody updates, saves or gathers them any more.
+  void await_shards() {
+    saves.join();
+    own.updates->finish();
+    own.comm_stream->synchronize();
+  }
+
   EngineResources own;
   EngineValues values{own};
   EngineUnits units{own};

@@ -8,6 +8,7 @@
 #include "engine/init/fill_shards.h"
 #include "engine/options/check_options.h"
 #include "engine/plan/traffic_plan.h"
+#include "engine/save/saved_arrays.h"
 #include "engine/unit/ignored_params.h"
 #include "engine/weights/shard_views.h"
 #include "zero/errors.h"
@@ -81,29 +82,29 @@ std::vector<GroupShare> plan_groups(torch::nn::Module& model, const Options& opt
 
 std::vector<ShardView> Engine::shards() {
   EngineResources& own = impl_->own;
-  impl_->saves.join();
-  own.updates->finish();
+  impl_->await_shards();
   return shard_views(own.model.params, own.plan, *own.shards, own.options, rank());
 }
 
 std::vector<BufferView> Engine::buffers() {
   std::vector<BufferView> views;
   for (size_t i = 0; i < impl_->own.model.buffers.size(); ++i) {
-    const at::Tensor& buffer = impl_->own.model.buffers[i];
-    const std::optional<DType> dtype = dtype_of(buffer.scalar_type());
-    if (!dtype) continue;
-    BufferView view{impl_->own.model.buffer_fqns[i], buffer.sizes().vec(), *dtype};
+    auto view = buffer_view(impl_->own.model.buffer_fqns[i], impl_->own.model.buffers[i]);
+    if (!view) continue;
     if (const IgnoredParam* param = impl_->own.model.ignored_of(i)) {
-      view.is_parameter = true;
-      view.aliases.assign(param->names.begin() + 1, param->names.end());
+      view->is_parameter = true;
+      view->aliases.assign(param->names.begin() + 1, param->names.end());
     }
-    views.push_back(std::move(view));
+    views.push_back(std::move(*view));
   }
   return views;
 }
 
-void Engine::set_buffer(const std::string& fqn, const at::Tensor& value) {
+void Engine::set_buffer(const std::string& fqn, const at::Tensor& given) {
   at::Tensor& buffer = impl_->values.buffer(fqn);
+  const bool are_pairs = buffer.is_complex() && !given.is_complex() &&
+                         given.dim() == buffer.dim() + 1 && given.size(-1) == 2;
+  const at::Tensor value = are_pairs ? at::view_as_complex(given.contiguous()) : given;
   require_shape("the buffer", fqn, value, buffer.sizes());
   const torch::NoGradGuard no_grad;
   impl_->values.require_first_value(fqn, value);
@@ -113,9 +114,7 @@ void Engine::set_buffer(const std::string& fqn, const at::Tensor& value) {
 void Engine::masters_changed() {
   Impl& impl = *impl_;
   impl.units.phase.require_idle("masters_changed()");
-  impl.saves.join();
-  impl.own.updates->finish();
-  impl.own.comm_stream->synchronize();
+  impl.await_shards();
   impl.values.refresh_copies();
   impl.forward.weights_changed(/*frozen_too=*/true);
   if (impl.values.end_wait()) impl.values.run_post_init(*this);
@@ -148,9 +147,7 @@ void Engine::set_full_parameter(const std::string& fqn, const at::Tensor& value)
              "look at what the value was made of");
     values.require_first_value(impl_->own.model.params[param].fqn, full);
   });
-  impl_->saves.join();
-  impl_->own.updates->finish();
-  if (impl_->own.memory.shared_bytes() > 0) impl_->own.comm_stream->synchronize();
+  impl_->await_shards();
   // Of the same value; and no rank reads any more what is shared.
   if (control().size() > 1)
     control().barrier("value " + to_hex(hash_of(full.const_data_ptr(), full.nbytes())) +

@@ -33,7 +33,9 @@ void require_loss(const at::Tensor& loss_sum, int64_t num_targets,
         std::string("the loss is of type ") + c10::toString(loss_sum.scalar_type()),
         "pass a real number");
   if (!loss_sum.requires_grad())
-    refuse_loss("the loss needs no gradient", "run forward outside torch::NoGradGuard");
+    refuse_loss(
+        "the loss needs no gradient",
+        "run forward outside torch::NoGradGuard, with a parameter that is trained");
   if (num_targets < 0)
     refuse_loss("num_targets is " + std::to_string(num_targets),
                 "count this micro-batch's targets");
@@ -302,6 +304,7 @@ void EngineStep::update(StepReport& report) {
     numbers[i] = 0;
     ++starts_[i];  // its count stands still
   }
+  own_.device->compute_stream().synchronize();  // a forward may still read the weights
   own_.updates->begin(std::move(numbers), report.lr, factor);
   average_gradients(averaged_params(), 1 / target_total_, *own_.control);
   report.num_drafts = own_.updates->num_drafts();

@@ -243,7 +243,14 @@ at::Tensor EngineValues::averaged_buffer(const std::string& fqn) {
   const int size = own_.control->size();
   const at::Tensor values = buffer(fqn).detach().to(at::kCPU);
   const torch::NoGradGuard no_grad;
-  if (size == 1 || values.numel() == 0 || values.is_complex()) return values.clone();
+  if (size == 1 || values.numel() == 0) return values.clone();
+  if (values.is_complex())
+    return at::view_as_complex(average_of(stored_form(values), fqn));
+  return average_of(values, fqn);
+}
+
+// Of all ranks, value by value: the mean, or of integers the largest.
+at::Tensor EngineValues::average_of(const at::Tensor& values, const std::string& fqn) {
   const auto reduced = [&](ReduceOp op) {
     const at::ScalarType type = values.is_floating_point() ? at::kDouble : at::kLong;
     at::Tensor wide = values.to(type).contiguous().clone();
@@ -257,8 +264,9 @@ at::Tensor EngineValues::averaged_buffer(const std::string& fqn) {
   const at::Tensor largest = reduced(ReduceOp::kMax);
   // Of alike ones the largest is the value: all ranks give one zero the same sign.
   const bool are_alike = torch::equal(largest, reduced(ReduceOp::kMin));
-  const at::Tensor together =
-      values.is_floating_point() && !are_alike ? reduced(ReduceOp::kSum) / size : largest;
+  const at::Tensor together = values.is_floating_point() && !are_alike
+                                  ? reduced(ReduceOp::kSum) / own_.control->size()
+                                  : largest;
   return together.to(values.scalar_type());
 }
 

@@ -63,6 +63,7 @@ class EngineValues {
     kThere
   };
 
+  at::Tensor average_of(const at::Tensor& values, const std::string& fqn);
   std::vector<InitEntry> first_masters(InitFunctions& functions);
   void make_first(const std::vector<bool>& which);
 

@@ -145,6 +145,11 @@ void require_known_numbers(const checkpoint::Reader& reader, const std::string& 
 // A whole checkpoint of something else is not a damaged one: Error, not CheckpointError.
 void require_fit(Engine& engine, const checkpoint::Reader& reader,
                  const std::string& folder, const LoadOptions& options) {
+  if (engine.options().inference && reads_state(options) &&
+      !state_kinds(reader.manifest().tensors).empty())
+    reject(
+        "it holds an optimizer's state, which an engine for inference has no place for",
+        folder, "LoadOptions::with_optimizer = false");
   try {
     require_known_numbers(reader, folder);
     require_same_optimizer(engine, reader, folder, options);

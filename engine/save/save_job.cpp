@@ -109,7 +109,8 @@ void SaveJob::add_buffers(Engine& engine) {
     const StoredTensor tensor = tensor_of(view);
     const at::Tensor value = engine.averaged_buffer(view.fqn);
     if (!is_first_) continue;
-    const at::Tensor stored = value.to(scalar_type(tensor.dtype)).contiguous();
+    const at::Tensor stored =
+        stored_form(value).to(scalar_type(tensor.dtype)).contiguous();
     buffers_.push_back(stored);
     slices_.push_back({tensor, 0, stored.numel(), stored.const_data_ptr()});
     units_.push_back(0);

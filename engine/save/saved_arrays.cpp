@@ -3,6 +3,8 @@
 #include <span>
 #include <utility>
 
+#include "engine/device/torch/compute_type.h"
+
 namespace zero {
 
 using checkpoint::Kind;
@@ -41,6 +43,14 @@ std::vector<Slice> shard_slices(Engine& engine, bool with_state) {
     for (Slice& slice : slices_of(view, with_state)) slices.push_back(std::move(slice));
   }
   return slices;
+}
+
+std::optional<BufferView> buffer_view(const std::string& fqn, const at::Tensor& buffer) {
+  const std::optional<DType> dtype = stored_type(buffer.scalar_type());
+  if (!dtype) return std::nullopt;
+  BufferView view{fqn, buffer.sizes().vec(), *dtype};
+  if (buffer.is_complex()) view.shape.push_back(2);
+  return view;
 }
 
 StoredTensor tensor_of(const BufferView& view) {

@@ -1,4 +1,5 @@
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,8 @@ std::vector<NamedArray> arrays_of(const ShardView& view, bool with_state);
 std::vector<checkpoint::Slice> slices_of(const ShardView& view, bool with_state);
 std::vector<checkpoint::Slice> shard_slices(Engine& engine, bool with_state);
 
+// Of what is whole in a module; nothing if checkpoints know no type for it.
+std::optional<BufferView> buffer_view(const std::string& fqn, const at::Tensor& buffer);
 // A buffer is stored in its type; a parameter that is whole as any other one, in fp32.
 checkpoint::StoredTensor tensor_of(const BufferView& view);
 

@@ -28,11 +28,10 @@ checkpoint::StepInfo info_of(const ScannedModel& model, const SavedState& state)
 
 std::optional<checkpoint::StoredTensor> stored_whole(const ScannedModel& model,
                                                      size_t buffer) {
-  const at::Tensor& values = model.buffers[buffer];
-  const std::optional<DType> dtype = dtype_of(values.scalar_type());
-  if (!dtype) return std::nullopt;
-  return tensor_of({model.buffer_fqns[buffer], values.sizes().vec(), *dtype,
-                    model.ignored_of(buffer) != nullptr});
+  auto view = buffer_view(model.buffer_fqns[buffer], model.buffers[buffer]);
+  if (!view) return std::nullopt;
+  view->is_parameter = model.ignored_of(buffer) != nullptr;
+  return tensor_of(*view);
 }
 
 std::vector<WholeTensor> whole_tensors(const ScannedModel& model) {
@@ -40,7 +39,7 @@ std::vector<WholeTensor> whole_tensors(const ScannedModel& model) {
   for (size_t i = 0; i < model.buffers.size(); ++i) {
     const auto stored = stored_whole(model, i);
     if (!stored) continue;
-    const at::Tensor values = model.buffers[i].detach();
+    const at::Tensor values = stored_form(model.buffers[i].detach());
     whole.push_back({*stored, values.to(scalar_type(stored->dtype)).contiguous()});
   }
   return whole;

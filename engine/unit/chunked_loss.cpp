@@ -179,7 +179,7 @@ at::Tensor chunked_loss(const at::Tensor& hidden, const at::Tensor& weight,
           "weight " + c10::str(weight.sizes()) + " and a bias of another size",
           "bias (vocab)");
   const at::Tensor rows = hidden.reshape({targets.numel(), weight.size(1)});
-  const at::Tensor row_targets = targets.reshape(-1);
+  const at::Tensor row_targets = targets.reshape(-1).contiguous();
   const std::optional<at::Tensor> added = maybe(bias);
   if (torch::autograd::compute_requires_grad(hidden, weight, bias))
     return ChunkedLoss::apply(rows, weight, added, row_targets, chunk);

@@ -141,7 +141,7 @@ at::Tensor join_grads(const std::vector<at::Tensor>& grads, bool is_split) {
     }
     return at::cat(rows);
   }
-  at::Tensor sum = first->to(at::kFloat);
+  at::Tensor sum = first->to(at::promote_types(first->scalar_type(), at::kFloat));
   for (auto grad = first + 1; grad != grads.end(); ++grad) {
     if (grad->defined()) sum = sum + *grad;
   }

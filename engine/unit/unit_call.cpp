@@ -31,9 +31,7 @@ struct UnitNode : torch::autograd::Function<UnitNode> {
       const bool is_view = output.input >= 0 && !output.is_changed_input;
       results.push_back(is_view && output.is_differentiable
                             // Of the input, so that autograd knows what they share.
-                            ? inputs[output.input].as_strided(
-                                  output.tensor.sizes(), output.tensor.strides(),
-                                  output.tensor.storage_offset())
+                            ? output.shown_of(inputs[output.input])
                             : output.tensor);
     }
     context->mark_non_differentiable(constants);

@@ -1,6 +1,7 @@
 #include "engine/unit/unit_outputs.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "engine/weights/torch/flat_params.h"
 #include "zero/errors.h"
@@ -56,7 +57,7 @@ bool has_element_in(const at::Tensor& tensor, const char* begin, const char* end
   return false;
 }
 
-// Of a tensor without gaps, which is told by its ends; two with gaps are not compared.
+// Of a tensor without gaps, which is told by its ends.
 bool holds_of(const at::Tensor& dense, const at::Tensor& other) {
   if (!dense.is_non_overlapping_and_dense()) return false;
   const auto* begin = static_cast<const char*>(dense.const_data_ptr());
@@ -67,12 +68,40 @@ bool holds_of(const at::Tensor& dense, const at::Tensor& other) {
          has_element_in(other, begin, end, 0, first);
 }
 
+// Have they an element in common, of dimensions from `dim` on, where b begins `distance`
+// elements behind a? Both have these strides, the largest first.
+bool meet(const at::Tensor& a, const at::Tensor& b, int64_t dim, int64_t distance) {
+  if (dim == a.dim()) return distance == 0;
+  const int64_t stride = a.stride(dim);
+  if (stride == 0) return meet(a, b, dim + 1, distance);
+  const int64_t below = distance / stride - (distance % stride < 0);
+  for (const int64_t steps : {below, below + 1}) {
+    if (steps > -b.size(dim) && steps < a.size(dim) &&
+        meet(a, b, dim + 1, distance - steps * stride))
+      return true;
+  }
+  return false;
+}
+
+// Of slices of one tensor; others with gaps are not compared.
+bool are_slices_that_meet(const at::Tensor& a, const at::Tensor& b) {
+  return a.scalar_type() == b.scalar_type() && a.strides() == b.strides() &&
+         std::ranges::is_sorted(a.strides(), std::greater<>()) &&
+         meet(a, b, 0, b.storage_offset() - a.storage_offset());
+}
+
 bool share_memory(const at::Tensor& a, const at::Tensor& b) {
   if (a.is_same(b)) return true;
   if (!a.has_storage() || !b.has_storage() || a.numel() == 0 || b.numel() == 0 ||
       !a.storage().is_alias_of(b.storage()) || !a.storage().data())
     return false;
-  return holds_of(a, b) || holds_of(b, a);
+  return holds_of(a, b) || holds_of(b, a) || are_slices_that_meet(a, b);
+}
+
+// Any view will do that autograd takes for one of several of a node: it refuses to change
+// them in place.
+at::Tensor unchangeable(const at::Tensor& tensor) {
+  return tensor.unsqueeze(0).unbind(0)[0];
 }
 
 // Weights go away: what lies in them is copied.
@@ -88,6 +117,13 @@ UnitOutputs::Output output_from(const at::Tensor& result,
 }
 
 }  // namespace
+
+at::Tensor UnitOutputs::Output::shown_of(const at::Tensor& base) const {
+  at::Tensor view =
+      base.as_strided(tensor.sizes(), tensor.strides(), tensor.storage_offset());
+  if (view.is_conj() != tensor.is_conj()) view = at::_conj(view);
+  return view.is_neg() == tensor.is_neg() ? view : at::_neg_view(view);
+}
 
 // Only a graph tells which results need a gradient; with several chunks, if any says so.
 void UnitOutputs::learn(const InnerGraph& graph, const JoinMarks& marks,
@@ -141,31 +177,49 @@ void UnitOutputs::make(const std::vector<std::vector<at::Tensor>>& chunks, int64
   }
   // A tensor that is returned twice is one output.
   std::vector<at::Tensor> seen = std::move(changed_tensors_);
-  const auto place_where = [&](const auto& is_it) {
-    return std::ranges::find_if(seen, is_it) - seen.begin();
-  };
   for (size_t i = 0; i < chunks.front().size(); ++i) {
     const at::Tensor& result = chunks.front()[i];
-    const auto place =
-        place_where([&](const at::Tensor& other) { return other.is_same(result); });
-    place_of_result_.push_back(place);
-    if (place < std::ssize(seen)) continue;
-    const auto base = place_where([&](const at::Tensor& other) {
-      return chunks.size() == 1 && is_view_of(result, other);
-    });
+    const auto same = std::ranges::find_if(
+        seen, [&](const auto& other) { return other.is_same(result); });
+    place_of_result_.push_back(same - seen.begin());
+    if (same != seen.end()) continue;
     std::vector<at::Tensor> parts;
     for (const auto& results : chunks) parts.push_back(results[i].detach());
     Output output = output_from(join_outputs(parts, joins_[i], rows, fqn_), inputs);
-    const bool shows_other =
-        base < std::ssize(seen) && outputs_[base].is_differentiable &&
-        output.tensor.storage().is_alias_of(outputs_[base].tensor.storage());
-    output.view_of = shows_other ? static_cast<int>(base) : -1;
     output.is_differentiable =
         is_differentiable_[i] &&
         torch::autograd::isDifferentiableType(result.scalar_type());
     seen.push_back(result);
     outputs_.push_back(std::move(output));
   }
+  if (chunks.size() == 1) find_bases(seen);
+  for (Output& output : outputs_) output.is_fixed = shares_unseen(output, inputs);
+}
+
+// From the tensors of outputs_ as the body made them.
+void UnitOutputs::find_bases(const std::vector<at::Tensor>& seen) {
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    for (size_t k = 0; k < outputs_.size() && outputs_[i].view_of < 0; ++k) {
+      if (k != i && outputs_[k].is_differentiable && is_view_of(seen[i], seen[k]) &&
+          outputs_[i].tensor.storage().is_alias_of(outputs_[k].tensor.storage()))
+        outputs_[i].view_of = static_cast<int>(k);
+    }
+  }
+}
+
+// Has it memory of another tensor of the caller's, of which autograd does not know?
+bool UnitOutputs::shares_unseen(const Output& output,
+                                const std::vector<at::Tensor>& inputs) const {
+  if (!output.is_differentiable || output.input >= 0) return false;
+  if (output.view_of >= 0) return shares_unseen(outputs_[output.view_of], inputs);
+  const auto is_shared = [&](const at::Tensor& other) {
+    return share_memory(output.tensor, other);
+  };
+  const auto place = &output - outputs_.data();
+  return std::ranges::any_of(inputs, is_shared) ||
+         std::ranges::any_of(outputs_, [&](const Output& other) {
+           return &other != &output && other.view_of != place && is_shared(other.tensor);
+         });
 }
 
 bool UnitOutputs::has_differentiable() const {
@@ -182,9 +236,10 @@ std::vector<at::Tensor> UnitOutputs::results(std::vector<at::Tensor> of_node,
   }
   for (size_t i = 0; i < outputs_.size(); ++i) {
     if (outputs_[i].view_of < 0 || !outputs_[i].is_differentiable) continue;
-    const at::Tensor& view = outputs_[i].tensor;
-    of_node[i] = of_node[outputs_[i].view_of].as_strided(view.sizes(), view.strides(),
-                                                         view.storage_offset());
+    of_node[i] = outputs_[i].shown_of(of_node[outputs_[i].view_of]);
+  }
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    if (outputs_[i].is_fixed) of_node[i] = unchangeable(of_node[i]);
   }
   for (Output& output : outputs_) output.tensor.reset();
   std::vector<at::Tensor> results;

@@ -23,7 +23,11 @@ class UnitOutputs {
     int input = -1;
     bool is_changed_input = false;
     bool is_differentiable = false;
-    int view_of = -1;  // an output that it shows a part of
+    int view_of = -1;       // an output that it shows a part of
+    bool is_fixed = false;  // nobody may change it in place
+
+    // `tensor` as a view of another that has its memory.
+    at::Tensor shown_of(const at::Tensor& base) const;
   };
 
   explicit UnitOutputs(const std::string& fqn) : fqn_(fqn) {}
@@ -53,6 +57,8 @@ class UnitOutputs {
                                          int64_t num_chunks) const;
 
  private:
+  void find_bases(const std::vector<at::Tensor>& seen);
+  bool shares_unseen(const Output& output, const std::vector<at::Tensor>& inputs) const;
   void require_may_change(size_t input, const std::vector<at::Tensor>& inputs,
                           bool was_cast) const;
 

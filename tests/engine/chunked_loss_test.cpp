@@ -202,6 +202,20 @@ TEST(ChunkedLoss, GraphsThatAreKeptGiveTheSameTwice) {
   EXPECT_ANY_THROW(grad(false));
 }
 
+// As a column of a batch is.
+TEST(ChunkedLoss, TargetsMayBeStrided) {
+  const Case given = some_case();
+  Case strided = given;
+  strided.targets = at::stack({given.targets, given.targets + 1}, 1).select(1, 0);
+  ASSERT_FALSE(strided.targets.is_contiguous());
+  const Result expected = in_chunks(given, 8), found = in_chunks(strided, 8);
+  EXPECT_TRUE(found.loss.equal(expected.loss));
+  EXPECT_TRUE(found.hidden_grad.equal(expected.hidden_grad));
+  const torch::NoGradGuard no_grad;
+  EXPECT_TRUE(chunked_loss(strided.hidden, strided.weight, strided.targets, 8)
+                  .equal(expected.loss));
+}
+
 TEST(ChunkedLoss, WhatDoesNotFitIsRefused) {
   const Case given = some_case();
   const auto refuses = [&](const at::Tensor& hidden, const at::Tensor& weight,

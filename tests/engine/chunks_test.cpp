@@ -194,6 +194,29 @@ TEST_P(ChunksTest, InputsThatSomeMicroBatchesUseGetTheirGradient) {
   }
 }
 
+// An argument of complex numbers, from real ones, for each row.
+struct TurnsImpl : ScaleImpl {
+  at::Tensor forward(const at::Tensor& x, const at::Tensor& turn) {
+    return torch::real(x * w * turn);
+  }
+};
+struct TurnsModelImpl : nn::Module {
+  TurnsModelImpl() { unit = register_module("unit", Unit<TurnsImpl>::make()); }
+  at::Tensor forward(const at::Tensor& x, const at::Tensor& turn) {
+    return unit(batched(x), shared(turn));
+  }
+  Unit<TurnsImpl> unit{nullptr};
+};
+
+TEST_P(ChunksTest, ASharedComplexInputGetsBothPartsOfItsGradient) {
+  expect_plain_numbers([] { return std::make_shared<TurnsModelImpl>(); },
+                       [&](auto forward, const at::Tensor& x) {
+                         const at::Tensor z = at::complex(x, x.sin());
+                         const at::Tensor turn = at::complex(x[0].cos(), x[0] * 2);
+                         return forward(z, turn).pow(2).sum();
+                       });
+}
+
 // Rows of a positive sum have a gradient, the others are as good as constants.
 struct SomeRowsImpl : nn::Module {
   SomeRowsImpl() { w = register_parameter("w", values({3}, 0.5, 2)); }

@@ -552,15 +552,24 @@ TEST_F(TiedPair, MayStandInAFileUnderBothNames) {
 }
 
 struct NormedImpl : torch::nn::Module {
-  NormedImpl() { norm = register_module("norm", torch::nn::BatchNorm1d(3)); }
+  NormedImpl() {
+    norm = register_module("norm", torch::nn::BatchNorm1d(3));
+    turns = register_buffer("turns", torch::zeros({2}, torch::kComplexFloat));
+    counts = register_buffer("counts", torch::zeros({2}, torch::kShort));
+  }
   at::Tensor forward(const at::Tensor& x) { return norm(x).pow(2).sum(); }
   torch::nn::BatchNorm1d norm{nullptr};
+  at::Tensor turns, counts;
 };
 
 TEST_F(SaveLoad, BuffersAreSavedAsTheirMeanAndStayAsTheyAre) {
   Options plain;
   plain.device = DeviceChoice::kCpu;
-  at::Tensor mean;
+  const auto expect_odd_types = [](const NormedImpl& model) {
+    EXPECT_TRUE(torch::equal(model.turns, torch::full({2}, c10::complex<float>(0.5, 1.5),
+                                                      torch::kComplexFloat)));
+    EXPECT_TRUE(torch::equal(model.counts, torch::full({2}, -299, torch::kShort)));
+  };
   on_ranks(2, [&](std::unique_ptr<Ranks> comm) {
     const int rank = comm->rank();
     auto model = std::make_shared<NormedImpl>();
@@ -568,18 +577,22 @@ TEST_F(SaveLoad, BuffersAreSavedAsTheirMeanAndStayAsTheyAre) {
     const torch::NoGradGuard no_grad;
     model->norm->running_mean.fill_(rank == 0 ? 1.0 : 2.0);
     model->norm->num_batches_tracked.fill_(rank == 0 ? 5 : 7);
+    model->turns.fill_(c10::complex<float>(rank, 2 - rank));
+    model->counts.fill_(rank - 300);
     save(engine, {});
     EXPECT_TRUE(torch::equal(model->norm->running_mean, torch::full({3}, rank + 1.0)))
         << "a save changes nothing of the run";
     engine.average_buffers();
     EXPECT_TRUE(torch::equal(model->norm->running_mean, torch::full({3}, 1.5)));
     EXPECT_EQ(model->norm->num_batches_tracked.item<int64_t>(), 7);
+    expect_odd_types(*model);
   });
   auto model = std::make_shared<NormedImpl>();
   Engine engine(model, plain, nullptr);
   EXPECT_THAT(load_checkpoint(engine, path).extra, ::testing::IsEmpty());
   EXPECT_TRUE(torch::equal(model->norm->running_mean, torch::full({3}, 1.5)));
   EXPECT_EQ(model->norm->num_batches_tracked.item<int64_t>(), 7);
+  expect_odd_types(*model);
 }
 
 }  // namespace

@@ -325,18 +325,81 @@ TEST_P(UnitContract, AnInputMayBeChangedInTrainingOnly) {
 }
 
 struct ResultAndRowImpl : ScaleImpl {
-  std::pair<at::Tensor, at::Tensor> forward(const at::Tensor& x) {
+  std::vector<at::Tensor> forward(const at::Tensor& x) {
     const at::Tensor y = x * w;
-    return {y, y.select(0, 1)};
+    return {y.select(0, 1), y, y.t()};
   }
 };
 
 TEST_P(UnitContract, AResultMayBeAViewOfAnother) {
-  expect_plain_numbers([] { return std::make_shared<HolderImpl<ResultAndRowImpl>>(); },
+  for (const size_t changed : {0, 1, 2})
+    expect_plain_numbers([] { return std::make_shared<HolderImpl<ResultAndRowImpl>>(); },
+                         [changed](auto forward, const at::Tensor& x) {
+                           const std::vector<at::Tensor> y = forward(x);
+                           y[changed].mul_(3);
+                           return y[0].pow(2).sum() + y[1].sum() + y[2].pow(3).sum();
+                         });
+}
+
+// What two results are views of is not returned: autograd, which does not know what they
+// share, lets nobody change them.
+struct HiddenBaseImpl : ScaleImpl {
+  std::vector<at::Tensor> forward(const at::Tensor& x) {
+    const at::Tensor y = x * w, column = y.t();
+    switch (kind) {
+      case 0:
+        return {column, column[0]};
+      case 1:
+        return {y.narrow(0, 0, 2), y.narrow(0, 1, 2)};
+      case 2:
+        return {y.narrow(1, 0, 2), y.narrow(1, 1, 2)};
+      default:
+        return {y.narrow(1, 0, 1), y.narrow(1, 1, 2)};  // apart from each other
+    }
+  }
+  int kind = 0;
+};
+
+TEST_P(UnitContract, ResultsThatAreViewsOfWhatIsNotReturnedStayAsTheyAre) {
+  for (const int kind : {0, 1, 2, 3}) {
+    const auto make = [kind] {
+      const auto model = std::make_shared<HolderImpl<HiddenBaseImpl>>();
+      model->unit->kind = kind;
+      return model;
+    };
+    expect_plain_numbers(make, [](auto forward, const at::Tensor& x) {
+      const std::vector<at::Tensor> y = forward(x);
+      return y[0].pow(2).sum() + y[1].pow(3).sum();
+    });
+    if (kind == 3) {
+      expect_plain_numbers(make, [](auto forward, const at::Tensor& x) {
+        const std::vector<at::Tensor> y = forward(x);
+        y[0].mul_(2);
+        return y[0].pow(2).sum() + y[1].pow(3).sum();
+      });
+      continue;
+    }
+    each_rank(make, [&](Engine& engine, auto& model) {
+      const std::vector<at::Tensor> y = engine.forward(model, values({4, 3}));
+      EXPECT_THROW(y[0].mul_(2), c10::Error) << kind;
+    });
+  }
+}
+
+struct ConjugatesImpl : ScaleImpl {
+  std::vector<at::Tensor> forward(const at::Tensor& x) {
+    const at::Tensor y = x * w;
+    return {x.conj(), y, y.conj(), at::_neg_view(x)};
+  }
+};
+
+TEST_P(UnitContract, ResultsMayBeConjugatesOfOthers) {
+  expect_plain_numbers([] { return std::make_shared<HolderImpl<ConjugatesImpl>>(); },
                        [](auto forward, const at::Tensor& x) {
-                         auto [y, row] = forward(x);
-                         y.mul_(3);
-                         return row.pow(2).sum() + y.sum();
+                         const at::Tensor z = at::complex(x, x.sin());
+                         const std::vector<at::Tensor> y = forward(z);
+                         return at::real(y[0] * y[1] * y[2]).sum() +
+                                at::imag(y[0] * y[3].pow(2)).sum();
                        });
 }
 

@@ -55,6 +55,25 @@ std::optional<DType> dtype_of(c10::ScalarType type) {
   return {};
 }
 
+std::optional<DType> stored_type(c10::ScalarType type) {
+  switch (type) {
+    case at::kChar:
+    case at::kShort:
+    case at::kUInt16:
+      return DType::kInt32;
+    case at::kUInt32:
+      return DType::kInt64;
+    default:
+      return dtype_of(c10::toRealValueType(type));
+  }
+}
+
+at::Tensor stored_form(const at::Tensor& tensor) {
+  const DType type = stored_type(tensor.scalar_type()).value();
+  return (tensor.is_complex() ? at::view_as_real(tensor.resolve_conj()) : tensor)
+      .to(scalar_type(type));
+}
+
 at::Tensor in_compute_type(const at::Tensor& tensor, DType dtype) {
   return tensor.defined() && tensor.scalar_type() == at::kFloat
              ? tensor.to(scalar_type(dtype))

@@ -18,6 +18,12 @@ namespace zero {
 c10::ScalarType scalar_type(DType dtype);
 std::optional<DType> dtype_of(c10::ScalarType type);
 
+// The nearest type to it that a checkpoint knows: of a complex number's parts, and of
+// integers a longer one; nothing for others.
+std::optional<DType> stored_type(c10::ScalarType type);
+// A tensor in that type: a complex one as pairs (..., 2).
+at::Tensor stored_form(const at::Tensor& tensor);
+
 // A float tensor in the type that units compute in; others, undefined ones too, as they
 // are.
 at::Tensor in_compute_type(const at::Tensor& tensor, DType dtype);

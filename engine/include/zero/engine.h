@@ -210,11 +210,13 @@ class Engine : NoCopy {
   std::vector<ShardView> shards();
   // One of them, under any name of the parameter. Throws Error(kUsage) for no parameter.
   ShardView local_shard(const std::string& fqn);
-  // Of types that checkpoints know; ignored parameters are among them in all calls about
-  // buffers but average_buffers(), and in no call about parameters.
+  // As checkpoints have them: a complex one as pairs (..., 2), short integers as longer
+  // ones; types that checkpoints do not know (fp8, quantized) are left out. Ignored
+  // parameters are among them in all calls about buffers but average_buffers(), and in no
+  // call about parameters.
   std::vector<BufferView> buffers();
-  // Replace one by a tensor of the same shape. Throws Error(kUsage) for no buffer, or
-  // another shape.
+  // Replace one by a tensor of the same shape, a complex one also by pairs. Throws
+  // Error(kUsage) for no buffer, or another shape.
   void set_buffer(const std::string& fqn, const at::Tensor& value);
   std::vector<MemoryEntry> memory() const;  // the plan
   int64_t allocated_bytes() const;  // what was allocated; equals the sum of the plan

@@ -109,8 +109,8 @@ class Save : NoCopy {
 // One save goes on at a time. Another one, wait(), load_checkpoint(), Engine::shards(),
 // set_full_parameter(), masters_changed() and the destructor wait for it first. What
 // earlier calls of shards() gave must not be written to before. The folder of `run` stays
-// open until it is over. A failure is told once: by wait(), by the step() that finds out,
-// or by the next save.
+// open until it is over. A failure is told by the step() that finds out, else by the next
+// save; and by each wait().
 std::shared_ptr<Save> save_async(Engine& engine, const std::string& run,
                                  const SavedState& state,
                                  const SaveOptions& options = {});
