@@ -30,10 +30,7 @@ def load_tokenizer(folder):
     path = os.path.join(folder, "tokenizer.json") if os.path.isdir(folder) else folder
     if not os.path.exists(path):
         raise Problem("there is no tokenizer.json", folder, "name a model's folder that has one with --tokenizer")
-    try:
-        return load(tokenizers, path), os.path.dirname(path)
-    except Exception as error:
-        raise Problem(f"tokenizers cannot read this: {error}", path) from None
+    return load(tokenizers, path), os.path.dirname(path)
 
 
 class Progress:

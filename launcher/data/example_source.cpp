@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "launcher/data/listed_files.h"
 #include "launcher/data/packing.h"
 #include "launcher/data/sampler.h"
 
@@ -198,9 +199,7 @@ std::string ExampleSource::describe() const {
 }
 
 std::string ExampleSource::where() const {
-  const size_t others = files_.texts.size() - 1;
-  return others == 0 ? files_.texts[0]
-                     : fmt::format("{} and {} more", files_.texts[0], others);
+  return first_and_others(files_.texts.front(), std::ssize(files_.texts));
 }
 
 std::optional<MarkedTokens> ExampleSource::shown_sample(const SampleShape& shape) const {

@@ -1,5 +1,7 @@
 #include "launcher/data/listed_files.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
 
@@ -11,6 +13,11 @@ namespace {
 namespace fs = std::filesystem;
 
 }  // namespace
+
+std::string first_and_others(const std::string& first, int64_t count) {
+  return count == 1 ? first
+                    : fmt::format("{} and {} more", first, fmt::group_digits(count - 1));
+}
 
 bool is_hidden(const std::string& path) {
   return fs::path(path).filename().string().starts_with('.');

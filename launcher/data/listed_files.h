@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -14,6 +15,9 @@ struct ListedFile {
 
 // Throws DataError for a path of data that the system refuses, with a cure.
 [[noreturn]] void throw_unreadable(const std::string& path, const std::error_code& error);
+
+// "FIRST and 1,234 more": so many paths in all.
+std::string first_and_others(const std::string& first, int64_t count);
 
 // Does the name begin with a dot?
 bool is_hidden(const std::string& path);

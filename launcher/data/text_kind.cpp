@@ -119,6 +119,8 @@ std::string column_writer(const std::string& delimiter) {
 }  // namespace
 
 std::optional<TextKind> kind_of_text(std::string_view head) {
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+  if (head.starts_with(kByteOrderMark)) head.remove_prefix(kByteOrderMark.size());
   if (is_html(head)) return TextKind{"HTML", "pandoc -f html -t plain FILE -o TEXT"};
   const std::vector<std::string_view> lines = lines_of_text(head);
   if (is_jsonl(lines))

@@ -113,9 +113,7 @@ std::string TokenSource::describe() const {
 }
 
 std::string TokenSource::where() const {
-  const std::string& first = files_.front().path();
-  if (num_files() == 1) return first;
-  return fmt::format("{} and {} more", first, fmt::group_digits(num_files() - 1));
+  return first_and_others(files_.front().path(), num_files());
 }
 
 std::vector<std::string> TokenSource::warnings() const {

@@ -1,12 +1,16 @@
 #include "launcher/text/token_cache.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -14,6 +18,7 @@
 #include <thread>
 
 #include "base/hash.h"
+#include "base/names.h"
 #include "base/processes.h"
 #include "base/text.h"
 #include "checkpoint/error.h"
@@ -30,6 +35,7 @@
 #include "launcher/run/lines.h"
 #include "launcher/settings/values.h"
 #include "launcher/text/python_child.h"
+#include "launcher/text/tokenizer.h"
 #include "zero/errors.h"
 
 namespace zero::launcher {
@@ -43,40 +49,40 @@ using nlohmann::json;
 constexpr char kAbout[] = "about.json", kWhat[] = "tokens";
 constexpr int64_t kLargestAbout = int64_t{16} << 20;
 // Of what this writes: another number, other folders.
-constexpr int kFormat = 1;
+constexpr int kFormat = 2;
 
 constexpr int64_t kNoVocab = int64_t{1} << 32;  // above any token
 
 // The files beside a tokenizer that tell the end of a text, and how chats are written.
-constexpr const char* kBeside[] = {"tokenizer_config.json", "special_tokens_map.json",
-                                   "chat_template.jinja", "generation_config.json",
-                                   "config.json"};
-constexpr std::span kOfChats = std::span(kBeside).first<3>();
+constexpr const char* kBeside[] = {
+    "tokenizer_config.json",  "special_tokens_map.json",
+    "chat_template.jinja",    "additional_chat_templates/tool_use.jinja",
+    "generation_config.json", "config.json"};
+constexpr std::span kOfChats = std::span(kBeside).first<4>();
 
+std::string beside(const TextOptions& options, const char* name) {
+  return fs::path(options.tokenizer).parent_path() / name;
+}
+
+// "": it is not there.
 std::string hash_of_file(const std::string& path) {
-  return to_hex(
-      data::hash_file(data::MappedFile(path, /*keep_mapped=*/false), "", /*seed=*/0));
+  const auto text = read_tokenizer_file(path);
+  return text ? hex_hash(*text) : "";
 }
 
 json hashes_beside(const TextOptions& options, std::span<const char* const> names) {
   json hashes = json::array();
-  for (const char* name : names) {
-    const fs::path path = fs::path(options.tokenizer).parent_path() / name;
-    hashes.push_back(fs::exists(path) ? hash_of_file(path) : "");
-  }
+  for (const char* name : names) hashes.push_back(hash_of_file(beside(options, name)));
   return hashes;
 }
 
 // Does the chat template tell one? It may be a key of tokenizer_config.json.
 bool tells_date(const TextOptions& options) {
-  const fs::path folder = fs::absolute(options.tokenizer).parent_path();
-  for (const char* name : {"chat_template.jinja", "tokenizer_config.json"}) {
-    if (!fs::exists(folder / name)) continue;
-    const std::string text =
-        checkpoint::read_text(Folder(folder.string()), name, int64_t{64} << 20);
-    if (text.find("strftime_now") != text.npos) return true;
-  }
-  return false;
+  return std::ranges::any_of(
+      std::array{"chat_template.jinja", "tokenizer_config.json"}, [&](const char* name) {
+        const auto text = read_tokenizer_file(beside(options, name));
+        return text && text->find("strftime_now") != text->npos;
+      });
 }
 
 // As far as it counts.
@@ -130,9 +136,11 @@ std::optional<TokenizedText> read_entry(const Folder& cache, const std::string& 
     TokenizedText text;
     for (const json& file : about.at("files")) {
       const std::string name = file.at(0);
-      if (entry.size_of(name) != file.at(1)) return std::nullopt;
+      if (!flaw_of_name(name).empty() || entry.size_of(name) != file.at(1))
+        return std::nullopt;
       text.paths.push_back(entry.path_of(name));
     }
+    if (text.paths.empty()) return std::nullopt;
     about.at("tokens").get_to(text.num_tokens);
     about.at("documents").get_to(text.num_documents);
     about.at("separator").get_to(text.separator);
@@ -151,10 +159,15 @@ std::optional<TokenizedText> read_entry(const Folder& cache, const std::string& 
   }
 }
 
-std::optional<TokenizedText> find_seen(const Folder& cache, const std::string& stamp) {
+// What was found last time. The file is a hint: one that is damaged counts as none.
+std::optional<TokenizedText> find_seen(const Folder& cache,
+                                       const std::string& stamp) try {
   if (!cache.has_file(stamp)) return std::nullopt;
   constexpr int64_t kMost = 64;
-  return read_entry(cache, checkpoint::read_text(cache, stamp, kMost));
+  const std::string key = checkpoint::read_text(cache, stamp, kMost);
+  return from_hex(key) ? read_entry(cache, key) : std::nullopt;
+} catch (const CheckpointError&) {
+  return std::nullopt;
 }
 
 // Until the others that make tokens here are done; without locks at once.
@@ -178,6 +191,11 @@ void remove_left_behind(const Folder& cache) {
     if (::flock(left.descriptor(), LOCK_EX | LOCK_NB) == 0)
       checkpoint::discard_tree(cache, name, checkpoint::system_io());
   }
+}
+
+[[noreturn]] void refuse_cache(const std::string& path, const std::string& reason) {
+  throw Error(ExitCode::kEnvironment, "cannot make a folder for tokens: " + reason, path,
+              "--token-cache DIR, where files may be written");
 }
 
 // By what the first texts became.
@@ -236,8 +254,14 @@ json ask_for_tokens(Maker& maker, const data::TokenSource& texts,
   return maker.child.ask({{"exemplify", wanted}}, on_news);
 }
 
+void require_access(const std::string& cache, int rights) {
+  if (::faccessat(AT_FDCWD, cache.c_str(), rights, AT_EACCESS) == 0) return;
+  refuse_cache(cache, std::strerror(errno));
+}
+
 void make(Maker& maker, const data::TokenSource& texts, const TextOptions& options,
           const Folder& cache, const std::string& key, const std::string& stamp) {
+  require_access(cache.path(), W_OK | X_OK);
   checkpoint::OwnFolder part(cache.path(), checkpoint::temporary_name(kWhat));
   const Folder& folder = part.folder();
   ::flock(folder.descriptor(), LOCK_EX | LOCK_NB);
@@ -275,10 +299,8 @@ void require_utf8(const std::vector<std::string>& paths) {
 Folder open_cache(const std::string& path) {
   std::error_code error;
   fs::create_directories(path, error);
-  if (error)
-    throw Error(ExitCode::kEnvironment,
-                "cannot make a folder for tokens: " + error.message(), path,
-                "--token-cache DIR, where files may be written");
+  if (error) refuse_cache(path, error.message());
+  require_access(path, R_OK | X_OK);
   return Folder(path);
 }
 

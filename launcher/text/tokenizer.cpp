@@ -1,6 +1,9 @@
 #include "launcher/text/tokenizer.h"
 
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
+#include <fstream>
 
 #include "launcher/run/console.h"
 #include "launcher/settings/values.h"
@@ -9,6 +12,23 @@
 #include "zero/errors.h"
 
 namespace zero::launcher {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void refuse_file(const std::string& path, const std::string& reason) {
+  throw Error(ExitCode::kUsage, "a file of the tokenizer cannot be read: " + reason, path,
+              "--tokenizer DIR: a model's folder whose files can be read");
+}
+
+fs::file_status look_up(const std::string& path) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (!fs::status_known(status)) refuse_file(path, error.message());
+  return status;
+}
+
+}  // namespace
 
 Tokenizer::Tokenizer(const std::string& path, const std::vector<std::string>& command)
     : child_(std::make_unique<PythonChild>(command)),
@@ -41,8 +61,7 @@ Tokenizer::Question Tokenizer::ask(const nlohmann::ordered_json& asked,
   nlohmann::ordered_json question = manner_of(options);
   question.update({{"asked", asked},
                    {"separator", options.separator},
-                   {"text_key", options.text_key},
-                   {"date", options.date}});
+                   {"text_key", options.text_key}});
   using Both = std::vector<std::vector<int64_t>>;
   const auto both = child_->ask<Both>({{"ask", question}}, "ids");
   return {both.at(0), both.at(1)};
@@ -84,7 +103,19 @@ std::unique_ptr<Tokenizer> open_if_possible(const std::string& path,
 
 std::string tokenizer_of(const std::string& folder) {
   const std::string path = folder + "/tokenizer.json";
-  return std::filesystem::exists(path) ? path : "";
+  return fs::exists(look_up(path)) ? path : "";
+}
+
+std::optional<std::string> read_tokenizer_file(const std::string& path) {
+  const fs::file_status status = look_up(path);
+  if (!fs::exists(status)) return std::nullopt;
+  if (!fs::is_regular_file(status)) refuse_file(path, "it is no regular file");
+  std::ifstream file(path, std::ios::binary);
+  if (!file) refuse_file(path, std::strerror(errno));
+  std::string text(fs::file_size(path), '\0');
+  file.read(text.data(), std::ssize(text));
+  text.resize(static_cast<size_t>(file.gcount()));
+  return text;
 }
 
 }  // namespace zero::launcher

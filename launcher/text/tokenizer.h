@@ -61,7 +61,12 @@ std::unique_ptr<Tokenizer> open_if_possible(const std::string& path,
                                             const std::vector<std::string>& command,
                                             const std::string& otherwise);
 
-// Where the folder keeps its tokenizer.json; "": it has none.
+// Where the folder keeps its tokenizer.json; "": it has none. Throws Error(kUsage) where
+// nobody can tell.
 std::string tokenizer_of(const std::string& folder);
+
+// A tokenizer.json or a file beside it; nothing: it is not there. Throws Error(kUsage)
+// for one that cannot be read.
+std::optional<std::string> read_tokenizer_file(const std::string& path);
 
 }  // namespace zero::launcher

@@ -47,11 +47,12 @@ import time
 
 if __name__ == "__main__":  # `python3 -I` looks for nothing here
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from tokens.corpus import read_json, separator_of, template_of, tokenize, vocabulary_of
+from tokens.beside import READABLE
+from tokens.corpus import separator_of, template_of, tokenize, vocabulary_of
 from tokens.examples import ExampleWriter, GuardedEncoder, Manner, Reader, Work, are_examples, make_examples, shapes_in
 from tokens.json_lines import Wrong, is_json_lines
 from tokens.problem import MachineProblem, Problem
-from tokens.template import find_template
+from tokens.template import find_templates
 from tokens.token_files import TokenWriter
 from tokens.workers import done_by, done_here, num_workers, start_workers
 
@@ -90,14 +91,22 @@ def is_part(path):
 
 
 def load(tokenizers, path):
-    tokenizer = tokenizers.Tokenizer.from_file(path)
+    try:
+        tokenizer = tokenizers.Tokenizer.from_file(path)
+    except Exception as error:
+        raise Problem(f"tokenizers cannot read this: {error}", path, READABLE) from None
     tokenizer.no_truncation()
     tokenizer.no_padding()
     return tokenizer
 
 
+def spelled(value):
+    """With a half of a surrogate pair as \\uXXXX: JSON for other programs holds none."""
+    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
+
+
 def say(answer):
-    print(json.dumps(answer), flush=True)
+    print(json.dumps({key: spelled(value) for key, value in answer.items()}), flush=True)
 
 
 class News:
@@ -156,16 +165,13 @@ class Child:
     def open(self, path):
         self.folder, self.path = os.path.dirname(path), path
         ALLOWED.update([path, *(os.path.join(self.folder, name) for name in BESIDE)])
-        try:
-            self.tokenizer = load(self.tokenizers, path)
-        except Exception as error:
-            raise Problem(f"tokenizers cannot read this: {error}", path) from None
+        self.tokenizer = load(self.tokenizers, path)
         self.behind = None
         self.restart()
         return {"vocab": vocabulary_of(self.tokenizer)}
 
     def has_template(self, _):
-        return {"is_there": find_template(self.folder, read_json) is not None}
+        return {"is_there": "default" in find_templates(self.folder)}
 
     def encode(self, text):
         return {"ids": encoded(self.tokenizer.encode, text).ids}

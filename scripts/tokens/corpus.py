@@ -4,10 +4,9 @@ Every file is a document, and every line of a .jsonl file; each is encoded as tr
 around a text, and ends in the separator.
 """
 import itertools
-import json
-import os
 from collections import namedtuple
 
+from tokens.beside import read_json
 from tokens.documents import pieces_of
 from tokens.problem import DataProblem, Problem
 from tokens.seams import Seams
@@ -23,17 +22,6 @@ class Separator(namedtuple("Separator", "ids origin")):
         if not self.ids:
             return "none"
         return " ".join(f"{tokenizer.id_to_token(i)} ({i})" for i in self.ids) + f" by {self.origin}"
-
-
-def read_json(folder, name):
-    try:
-        with open(os.path.join(folder, name), encoding="utf-8") as file:
-            value = json.load(file)
-    except FileNotFoundError:
-        return {}
-    except ValueError as error:
-        raise Problem(f"the file is no JSON: {error}", os.path.join(folder, name), "copy it again") from None
-    return value if isinstance(value, dict) else {}
 
 
 def separator_of(tokenizer, folder, wanted):
@@ -70,6 +58,12 @@ def template_of(tokenizer):
     raise Problem("the tokenizer makes nothing of its own words", cure="another tokenizer.json")
 
 
+def ids_around(tokenizer, separator):
+    """Ids before and behind each text: the tokenizer's own, and the separator, once."""
+    before, behind = template_of(tokenizer)
+    return before, behind if behind[-len(separator):] == separator else behind + separator
+
+
 def vocabulary_of(tokenizer):
     return max(tokenizer.get_vocab(with_added_tokens=True).values()) + 1
 
@@ -104,8 +98,7 @@ def require_ids_below(vocabulary, ids, tokenizer):
 
 def encode(tokenizer, separator, pieces, writer, vocabulary):
     """Returns the number of documents. vocabulary: what the model has; None: enough."""
-    before, behind = template_of(tokenizer)
-    behind = behind if behind[-len(separator):] == separator else behind + separator
+    before, behind = ids_around(tokenizer, separator)
     num_documents = 0
     seams = Seams(lambda text: tokenizer.encode(text, add_special_tokens=False))
     for batch, encodings in encoded(tokenizer, pieces):

@@ -5,6 +5,7 @@ the place of its first token (int64), the number of its file and its line (int32
 whose place is behind the last token.
 """
 import os
+import re
 import struct
 from array import array
 from collections import namedtuple
@@ -12,12 +13,12 @@ from datetime import datetime
 from functools import cached_property
 from threading import Lock
 
-from tokens.corpus import read_json, require_ids_below, template_of
+from tokens.corpus import ids_around, require_ids_below
 from tokens.documents import decoded_blocks
 from tokens.json_lines import Input, Wrong, is_json_lines, object_of, read_lines
 from tokens.problem import DataProblem, WrongLines
 from tokens.shapes import Chat, Pair, Text, chat, shape_named, shape_of
-from tokens.targets import end_of_turn, ends_of, first_from, mask_of, special_spellings, turns_of
+from tokens.targets import end_of_turn, ends_of, first_from, first_of, mask_of, special_spellings, turns_of
 from tokens.template import BEGIN, DIGITS, END, ChatTemplate
 from tokens.turns import Rendered, Span, render, render_parts
 from tokens.workers import batches_of
@@ -52,7 +53,7 @@ class Reader:
 
     def __init__(self, tokenizer, folder, separator, manner):
         self.folder, self.manner, self.template, self.opening = folder, manner, None, Lock()
-        self.specials = special_spellings(tokenizer)
+        self.specials = re.compile("|".join(map(re.escape, special_spellings(tokenizer))) or "(?!)")
         self.tokenizer, self.ends = tokenizer, ends_of(tokenizer, separator, manner.end_of_turn)
 
     def rendered(self, sample):
@@ -67,7 +68,7 @@ class Reader:
     def open_template(self):
         with self.opening:
             if self.template is None:
-                self.template = ChatTemplate(self.folder, read_json, datetime.fromisoformat(self.manner.date))
+                self.template = ChatTemplate(self.folder, datetime.fromisoformat(self.manner.date))
                 self.ends = self.learn_ends()
 
     def question(self, asked):
@@ -82,24 +83,26 @@ class Reader:
         """Special tokens in contents are refused, or kept from being ones. model_may: not refused in what a model has said."""
         def guard(value, special=self.manner.special):
             if isinstance(value, str):
-                if MARKS & set(value):
-                    raise Wrong("the line has characters from U+FDD0 to U+FDEF, which are none")
-                for word in self.specials:
-                    if word in value:
-                        if special != "text":
-                            raise Wrong(f"a message spells the special token {word}", "--special-in-content text, to learn it as text")
-                        value = value.replace(word, word[0] + GUARD + word[1:])
-            elif isinstance(value, list):
+                return self.guarded_text(value, special)
+            if isinstance(value, list):
                 return [guard(item, special) for item in value]
-            elif isinstance(value, dict):
-                return {key: guard(item, special) for key, item in value.items()}
+            if isinstance(value, dict):
+                return {guard(key, special): guard(item, special) for key, item in value.items()}
             return value
 
         def guard_message(message):
             special = "text" if model_may and message["role"] == "assistant" else self.manner.special
-            return {key: guard(value, special) if key != "role" else value for key, value in message.items()}
+            return {guard(key, special): guard(value, special) if key != "role" else value for key, value in message.items()}
         messages = [guard_message(message) for message in sample.messages]
         return Chat(messages, guard(sample.tools), guard(sample.documents), guard(sample.given))
+
+    def guarded_text(self, text, special):
+        if MARKS & set(text):
+            raise Wrong("the line has characters from U+FDD0 to U+FDEF, which are none")
+        found = self.specials.search(text)
+        if found and special != "text":
+            raise Wrong(f"a message spells the special token {found[0]}", "--special-in-content text, to learn it as text")
+        return self.specials.sub(lambda word: word[0][0] + GUARD + word[0][1:], text) if found else text
 
     def learn_ends(self):
         """Turns that call tools may hold special tokens: such a turn ends as a plain one does."""
@@ -166,9 +169,7 @@ class Work:
         self.tokenizer, self.guarded, self.vocabulary = tokenizer, GuardedEncoder(tokenizer), vocabulary
         self.reader = Reader(tokenizer, folder, separator, manner)
         self.shapes = [shape_named(name, manner.text_key) for name in shapes]
-        self.before, self.behind = template_of(tokenizer)
-        if self.behind[-len(separator):] != separator:
-            self.behind = self.behind + separator
+        self.before, self.behind = ids_around(tokenizer, separator)
 
     def __call__(self, batch):
         """(Place, bytes of a line, or the text of a file that is one) each -> Examples and WrongLines, without empty lines."""
@@ -216,7 +217,7 @@ class Work:
         if line.kind is Chat and self.reader.manner.train_on != "all":
             trained = turns_of(text, ids, offsets, spans, self.reader.ends)
         else:
-            trained = [(first_from(offsets, span.begin), first_from(offsets, span.end)) for span in spans]
+            trained = [(first_of(text, offsets, span), first_from(offsets, span.end)) for span in spans]
         mask = mask_of(len(ids), trained)
         if line.kind is not Chat:
             ids = self.before + ids + self.behind

@@ -43,17 +43,21 @@ class Seams:
         text = before.text + piece.text[piece.overlap:]
         encoding = self.encode(text)
         if first:
-            first = first_from(encoding, earlier.offsets[first][0], piece.where)
+            first = first_left(encoding, earlier.ids[first], earlier.offsets[first], piece.where)
         return piece._replace(text=text), encoding, first
 
 
-def first_from(encoding, place, where):
-    """The first token behind those that were given."""
-    for i, (begin, _) in enumerate(encoding.offsets):
-        if begin >= place:
-            if begin == place and encoding.offsets[i - 1][1] <= place:
-                return i
-            break
+def first_left(encoding, wanted, place, where):
+    """The first token behind those that were given: the one that is wanted, in its place; else the first that begins there.
+
+    Tokens of blanks alone may be empty, and then several begin there."""
+    ids, places = encoding.ids, encoding.offsets
+    there = [i for i, (begin, _) in enumerate(places) if begin == place[0]]
+    for i in there:
+        if (ids[i], places[i]) == (wanted, place):
+            return i
+    if there and places[there[0] - 1][1] <= place[0]:
+        return there[0]
     raise DataProblem("the tokenizer joins all of this text", where, "break it into several documents")
 
 

@@ -27,7 +27,7 @@ def special_tokens(tokenizer):
 
 def special_spellings(tokenizer):
     """The longest first: one may begin another."""
-    return sorted(special_tokens(tokenizer).values(), key=len, reverse=True)
+    return sorted(filter(None, special_tokens(tokenizer).values()), key=len, reverse=True)
 
 
 def begin_of(offsets, k):

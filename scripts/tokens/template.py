@@ -3,12 +3,15 @@ import json
 import os
 import re
 import sys
+from collections import namedtuple
 from threading import Lock
 
+from tokens.beside import read_json, read_text
 from tokens.json_lines import Wrong
 from tokens.problem import MachineProblem, Problem
 
 TOKEN_NAMES = "bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"
+UNREAD = "additional_chat_templates/tool_use.jinja"  # beside chat_template.jinja
 REASONING = "reasoning_content", "thinking", "reasoning"
 
 # Around what {% generation %} encloses, and around contents: noncharacters, which no text has.
@@ -20,28 +23,31 @@ def mark(side, number):
     return side + "".join(DIGITS[int(digit)] for digit in str(number))
 
 
-def find_template(folder, read_json):
-    """The template's text: chat_template.jinja, else what tokenizer_config.json has, of a list the default one; None: there is none."""
-    try:
-        with open(os.path.join(folder, "chat_template.jinja"), encoding="utf-8") as file:
-            return file.read()
-    except FileNotFoundError:
-        pass
-    found = read_json(folder, "tokenizer_config.json").get("chat_template")
-    if isinstance(found, list):
-        found = {entry.get("name"): entry.get("template") for entry in found if isinstance(entry, dict)}.get("default")
-    return found if isinstance(found, str) else None
+# A template's jinja2, and whether it has {% generation %}.
+Template = namedtuple("Template", "jinja tells_spans")
 
 
-def read_template(folder, read_json):
-    found = find_template(folder, read_json)
+def find_templates(folder):
+    """Texts by name: chat_template.jinja, the default; else what tokenizer_config.json has, one or a list."""
+    found = read_text(folder, "chat_template.jinja")
     if found is None:
+        found = read_json(folder, "tokenizer_config.json").get("chat_template")
+    if not isinstance(found, list):
+        found = [{"name": "default", "template": found}]
+    named = {str(entry.get("name")): entry.get("template") for entry in found if isinstance(entry, dict)}
+    return {name: text for name, text in named.items() if isinstance(text, str)}
+
+
+def read_templates(folder):
+    """Those that may be chosen."""
+    found = find_templates(folder)
+    if "default" not in found:
         raise Problem("these are conversations, and the tokenizer has no chat template", folder or ".",
                       "a chat_template.jinja beside the tokenizer.json, of the model's kin; or lines of prompt and completion")
-    return found
+    return {name: found[name] for name in ("default", "tool_use") if name in found}
 
 
-def special_words(folder, read_json):
+def special_words(folder):
     """bos_token and its like, as templates know them."""
     config = {**read_json(folder, "special_tokens_map.json"), **read_json(folder, "tokenizer_config.json")}
     words = {name: config.get(name) for name in TOKEN_NAMES}
@@ -110,24 +116,36 @@ def with_reasoning(message):
 
 
 class ChatTemplate:
-    def __init__(self, folder, read_json, date):
+    def __init__(self, folder, date):
         """date: a datetime, which strftime_now() tells."""
         self.where = os.path.join(folder, "chat_template.jinja or tokenizer_config.json")
-        text = read_template(folder, read_json)
-        self.tells_spans = re.search(r"\{%-?\s*generation\s*-?%\}", re.sub(r"\{#.*?#\}", "", text, flags=re.DOTALL)) is not None
-        self.words = special_words(folder, read_json)
+        texts = read_templates(folder)
+        self.leaves_tools_out = os.path.exists(os.path.join(folder, UNREAD))
+        self.words = special_words(folder)
         self.environment, self.lock = environment(date), Lock()
+        self.templates = {name: self.made(text) for name, text in texts.items()}
+
+    def made(self, text):
+        tells_spans = re.search(r"\{%-?\s*generation\s*-?%\}", re.sub(r"\{#.*?#\}", "", text, flags=re.DOTALL)) is not None
         try:
-            self.template = self.environment.from_string(text)
+            return Template(self.environment.from_string(text), tells_spans)
         except Exception as error:
             raise Problem(f"the chat template is none: {error}", self.where) from None
 
+    def of(self, chat):
+        """The Template of a Chat: where there are tools, the one for these, as transformers chooses."""
+        if chat.tools and self.leaves_tools_out:
+            raise Wrong(f"{UNREAD}, which is for tools, is not read",
+                        "one chat_template.jinja with {% if tools %}; or remove that file, if the other knows tools")
+        return self.templates.get("tool_use" if chat.tools else "default") or self.templates["default"]
+
     def render(self, chat, messages=None, prompts=False, tells_spans=False):
         """The text of a Chat, or of other messages in their place; `prompts`: with what makes the model speak."""
+        template = self.of(chat).jinja
         try:
             with self.lock:  # threads share the environment
                 self.environment.tells_spans = tells_spans
-                return self.template.render(**{**self.words, **chat.given, "messages": list(map(with_reasoning, messages or chat.messages)),
-                                               "tools": chat.tools, "documents": chat.documents, "add_generation_prompt": prompts})
+                return template.render(**{**self.words, **chat.given, "messages": list(map(with_reasoning, messages or chat.messages)),
+                                          "tools": chat.tools, "documents": chat.documents, "add_generation_prompt": prompts})
         except Exception as error:  # of whatever a template does
             raise Wrong(f"the chat template refuses it: {str(error) or type(error).__name__}") from None

@@ -218,7 +218,7 @@ def render(template, chat, train_on):
         return Rendered(text, [Span(0, len(text), None)])
     spoken = [number for number, message in enumerate(chat.messages) if message["role"] == "assistant"]
     trained = [number for number in spoken if is_trained(chat.messages[number], number, chat.messages, train_on)]
-    if not template.tells_spans:
+    if not template.of(chat).tells_spans:
         spans = marked_spans(template, chat, text, spoken)
         return Rendered(text, [span for number, span in zip(spoken, spans) if number in trained])
     bare, places = without_marks(template.render(chat, tells_spans=True))

@@ -19,7 +19,6 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers  # 
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
-from tokens.corpus import read_json  # noqa: E402
 from tokens.examples import GUARD, ExampleWriter, Manner, Reader, Work, are_examples, make_examples, shapes_in  # noqa: E402
 from tokens.json_lines import Wrong  # noqa: E402
 from tokens.problem import Problem  # noqa: E402
@@ -87,7 +86,8 @@ class ExamplesTest(unittest.TestCase):
 
     def make(self, template, *records, raw=None, text_key="text", train_on="assistant", end_of_turn="", special="error", **_):
         """The marked text of each example."""
-        (self.path / "chat_template.jinja").write_text(template)
+        if template is not None:
+            (self.path / "chat_template.jinja").write_text(template)
         data = self.path / "a.jsonl"
         data.write_text(raw or "".join(json.dumps(record) + "\n" for record in records))
         out = self.path / "tokens.tok"
@@ -222,6 +222,36 @@ class ExamplesTest(unittest.TestCase):
         self.assertEqual(self.make(PLAIN, lists, train_on="all"), ["[[" + asked.replace("[[", "").replace("]]", "") + "]]"])
         self.assertEqual(self.make("", {"text": "a", "messages": 1}, text_key="text", raw='{"prompt": "a", "completion": "b"}\n\n'), ["a[[b<|end|>]]"])
 
+    def test_a_blank_before_a_completion_joins_its_first_word(self):
+        """Where offsets hold it, as those of Llama 2 and 3 do."""
+        pair = {"prompt": "It ", "completion": "is four."}
+        self.assertEqual(self.make("", pair), ["It[[ is four.<|end|>]]"])
+        self.tokenizer = Tokenizer(models.WordLevel({END: 0, "▁It": 1, "▁is": 2, "▁four.": 3}))
+        self.tokenizer.pre_tokenizer, self.tokenizer.decoder = pre_tokenizers.Metaspace(), decoders.Metaspace()
+        self.assertEqual(self.make("", pair), ["It[[is four.<|end|>]]"])
+
+    def write_templates(self, **templates):
+        named = [{"name": name, "template": text} for name, text in templates.items()]
+        (self.path / "tokenizer_config.json").write_text(json.dumps({"eos_token": END, "chat_template": named}))
+
+    def test_a_template_for_tools_is_taken_where_there_are_some(self):
+        """Each tells in its own way what is trained."""
+        self.write_templates(default=PLAIN, tool_use="{{ tools | tojson }}" + GENERATION, rag="{% for %}")
+        plain, with_tools = messages(*TWO[:2]), {**messages(*TWO[:2]), "tools": [{"name": "f"}]}
+        text = "<|user|>\n2 + 2?<|end|>\n<|assistant|>\n[[It is 4.<|end|>"
+        self.assertEqual(self.make(None, plain, with_tools), [text + "]]\n", '[{"name": "f"}]' + text + "\n]]"])
+        self.write_templates(default="{{ tools | tojson }}" + PLAIN)
+        self.assertEqual(self.make(None, with_tools), ['[{"name": "f"}]' + text + "]]\n"])
+
+    def test_a_file_of_a_template_for_tools_is_not_read(self):
+        other = self.path / "additional_chat_templates/tool_use.jinja"
+        other.parent.mkdir()
+        other.write_text(PLAIN)
+        self.assertEqual(len(self.make(PLAIN, messages(*TWO))), 1)
+        error = self.refused(PLAIN, messages(*TWO), {**messages(*TWO), "tools": [{"name": "f"}]})
+        self.assertIn("additional_chat_templates/tool_use.jinja, which is for tools, is not read", error)
+        self.assertIn("a.jsonl, line 2", error)
+
     def test_parts_of_contents(self):
         record = {"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
                                {"role": "assistant", "content": [{"type": "text", "text": "c"}]}]}
@@ -244,7 +274,20 @@ class ExamplesTest(unittest.TestCase):
         self.assertEqual(ids.count(0), 2)  # of the template
         tools = {**messages(*TWO), "tools": [{"name": "<|call|>"}]}
         self.assertIn("spells the special token <|call|>", self.refused(PLAIN, tools))
+        keys = {**messages(*TWO[:2]), "tools": [{"a": {"<|call|>": 1}}]}
+        self.assertIn("spells the special token <|call|>", self.refused(PLAIN, keys))
+        text, = self.make("{{ tools | tojson }}" + PLAIN, keys, special="text")
+        self.assertIn('{"<|call|>": 1}', text)
+        ids += array.array("H", (self.path / "tokens.tok").read_bytes()[1024:]).tolist()
         self.assertNotIn(WORDS.index("<|call|>"), ids)
+
+    def test_spelled_tokens_may_end_one_another(self):
+        self.tokenizer.add_special_tokens(["end|>"])
+        text, = self.make(PLAIN, messages(("user", "a <|end|> b"), ("assistant", "c end|>")), special="text")
+        self.assertEqual(text, "<|user|>\na <|end|> b<|end|>\n<|assistant|>\n[[c end|><|end|>]]\n")
+        ids = array.array("H", (self.path / "tokens.tok").read_bytes()[1024:]).tolist()
+        self.assertEqual(ids.count(0), 2)  # of the template
+        self.assertNotIn(self.tokenizer.token_to_id("end|>"), ids)
 
     def test_what_the_model_said_is_taken_as_it_is(self):
         (self.path / "chat_template.jinja").write_text(PLAIN)
@@ -301,7 +344,7 @@ class ExamplesTest(unittest.TestCase):
         (self.path / "chat_template.jinja").unlink()
         (self.path / "a.jsonl").write_text(json.dumps(messages(*TWO)))
         with self.assertRaises(Problem) as caught:
-            ChatTemplate(str(self.path), read_json, datetime.now())
+            ChatTemplate(str(self.path), datetime.now())
         return str(caught.exception)
 
     def test_files_of_texts_alone_are_no_examples(self):

@@ -15,7 +15,7 @@ SCRIPT = Path(__file__).resolve().parents[2] / "scripts/make_tokens.py"
 import other_python
 
 other_python.require("tokenizers", "torch", "transformers")
-from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers  # noqa: E402
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers  # noqa: E402
 
 sys.path.insert(0, str(SCRIPT.parent))
 from tokens.documents import cut  # noqa: E402
@@ -140,9 +140,13 @@ class MakeTokensTest(unittest.TestCase):
         unknown = Tokenizer(models.WordPiece({END: 0, "[UNK]": 1, "dog": 2}, unk_token="[UNK]"))
         unknown.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
         digits = "".join(map(str, range(800)))
+        blanks = trained(gpt2_like(trim=True), some_text(1))  # such a token is empty, and begins where the next one does
+        blanks.add_tokens([AddedToken(" " * count) for count in range(24, 1, -1)])
+        code = "\n    x".join(["dog"] * 60)
         for tokenizer, text in ((joins_all, "a\nb" * 99), (trims, "\n".join(["ick", "dog"] * 400)),
                                 (trained(threes, some_text(1) + digits), some_text(2) + digits + "\n" + digits),
                                 (gpt2_like(), "".join(pick.choice("東京都🦊12") for _ in range(900))),
+                                (blanks, code + " " * 200 + code),
                                 (unknown, "x" * 300 + " dog " + "y" * 50 + " dog" * 99)):
             def encode(part, tokenizer=tokenizer):
                 return tokenizer.encode(part, add_special_tokens=False)

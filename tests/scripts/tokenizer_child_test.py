@@ -95,6 +95,26 @@ class TokenizerChildTest(unittest.TestCase):
         self.assertIn("cannot encode this text", unknown["problem"])
         self.assertEqual(unknown["code"], 2)
 
+    def test_files_that_cannot_be_read_are_named(self):
+        template, config = (self.path.with_name(name) for name in ("chat_template.jinja", "tokenizer_config.json"))
+
+        def problem_of(path):
+            problem = self.ask({"open": str(self.path)}, {"has_template": True})[1]
+            self.assertEqual((problem["where"], problem["code"]), (str(path), 2))
+            self.assertIn("--tokenizer DIR", problem["try"])
+            return problem["problem"]
+
+        template.mkdir()
+        self.assertIn("directory", problem_of(template))
+        template.rmdir()
+        template.write_bytes(b"caf\xe9")
+        self.assertIn("UTF-8", problem_of(template))
+        template.unlink()
+        config.symlink_to(config)
+        self.assertIn("cannot be read", problem_of(config))
+        self.path.unlink()
+        self.assertIn("--tokenizer DIR", self.ask({"open": str(self.path)})[0]["try"])
+
     def test_a_token_beyond_the_vocabulary_is_a_number(self):
         self.assertEqual(self.ask({"open": str(self.path)}, {"next": [0, 9999]})[1]["text"], "<9999>")
 
@@ -167,6 +187,18 @@ class TokenizerChildTest(unittest.TestCase):
             problem, files = self.exemplify([chats, pairs], workers, f"wrong{workers}")
             self.assertIn("b.jsonl, line 2", problem["where"])
             self.assertEqual((problem["code"], files), (6, {}))
+
+    def test_half_of_a_surrogate_pair_is_spelled_in_answers(self):
+        self.path.with_name("chat_template.jinja").write_text(
+            "{% for m in messages if m.role in ['user', 'assistant'] %}{{ m.content }}<|begin|>{% endfor %}")
+        turns = [{"role": role, "content": "the fox"} for role in ("user", "assistant")]
+        chats = self.path.with_name("a.jsonl")
+        chats.write_text("".join(json.dumps({"messages": [*some, *turns]}) + "\n"
+                                 for some in ([], [{"role": "\ud800", "content": "ahoy"}])))
+        problem, _ = self.exemplify([chats], 0, "out")
+        self.assertIn('does not know the role "\\ud800"', problem["problem"])
+        self.assertIn("a.jsonl, line 2", problem["where"])
+        self.assertEqual(problem["code"], 6)
 
     def test_a_process_that_dies_is_told(self):
         workers = start_workers(lambda: lambda batch: os.kill(os.getpid(), signal.SIGKILL) if batch == [2] else batch, 2)

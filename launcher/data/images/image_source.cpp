@@ -134,9 +134,7 @@ std::string ImageSource::describe() const {
 }
 
 std::string ImageSource::where() const {
-  const std::string first = parts_.front()->where();
-  if (parts_.size() == 1) return first;
-  return fmt::format("{} and {} more", first, fmt::group_digits(parts_.size() - 1));
+  return first_and_others(parts_.front()->where(), std::ssize(parts_));
 }
 
 std::vector<std::string> ImageSource::warnings() const {

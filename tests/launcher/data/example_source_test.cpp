@@ -71,6 +71,17 @@ TEST_F(ExampleSourceTest, TellsWhatItHolds) {
   EXPECT_THROW(source().check_ids(10), DataError);
 }
 
+TEST_F(ExampleSourceTest, SaysWhereItsTextsLie) {
+  EXPECT_EQ(source().where(), "a.jsonl");
+  const ExampleSource many({{path("t.tok")},
+                            path("targets"),
+                            path("index"),
+                            std::vector<std::string>(1235, "a.jsonl"),
+                            "messages"},
+                           TooLong::kError);
+  EXPECT_EQ(many.where(), "a.jsonl and 1,234 more");
+}
+
 TEST_F(ExampleSourceTest, ThoseThatAreTooLongAreErrors) {
   try {
     source().num_samples({.seq_len = 3});

@@ -55,6 +55,12 @@ TEST(TextKind, APageOfTheWeb) {
   EXPECT_EQ(kind("A page begins with <html> and ends.\n"), "");
 }
 
+TEST(TextKind, AByteOrderMarkHidesNothing) {
+  EXPECT_EQ(kind("\xef\xbb\xbf" + times(2, "{\"text\": \"a\"}\n")), "JSONL");
+  EXPECT_EQ(kind("\xef\xbb\xbf<html>"), "HTML");
+  EXPECT_EQ(kind("\xef\xbb\xbf"), "");
+}
+
 TEST(TextKind, BytesThatAreNotUtf8) {
   EXPECT_EQ(kind("Gr\xfc\xdf Gott\n"), "Latin-1, as it is not UTF-8");
   EXPECT_EQ(kind("Gr\xc3\xbc\xc3\x9f Gott\n"), "");

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 #include <sys/file.h>
+#include <sys/fsuid.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -52,6 +54,19 @@ class TokenCache : public data::DataFiles {
   }
 
   TokenizedText run() { return tokenize(data::TokenSource({path("a.txt")}), options_); }
+  Error error_of_run() {
+    try {
+      run();
+    } catch (const Error& error) {
+      return error;
+    }
+    return {ExitCode::kDone, "no error"};
+  }
+  std::string seen_file() const {
+    for (const auto& entry : fs::directory_iterator(path("cache")))
+      if (entry.path().extension() == ".seen") return entry.path();
+    return "";
+  }
   // How often it was asked for tokens.
   int64_t num_made() const {
     std::ifstream log(path("log"));
@@ -113,6 +128,49 @@ TEST_F(TokenCache, DoesNotTakeWhatWasCut) {
   EXPECT_THROW(run(), FileError);
 }
 
+TEST_F(TokenCache, TakesADamagedHintForNone) {
+  const TokenizedText first = run();
+  const std::string key = fs::path(first.paths.at(0)).parent_path().filename();
+  for (const std::string& hint : {std::string(), std::string(100, 'a'),
+                                  std::string(16, '/'), key + "\n", std::string("..")}) {
+    std::ofstream(seen_file()) << hint;
+    EXPECT_EQ(run().paths, first.paths) << hint;
+  }
+  EXPECT_EQ(num_made(), 1);
+}
+
+TEST_F(TokenCache, RefusesFilesWithoutNames) {
+  const fs::path about = fs::path(run().paths.at(0)).parent_path() / "about.json";
+  for (const char* files : {R"([["", 2]])", R"([["..", 2]])", "[]"}) {
+    std::ofstream(about) << R"({"tokens": 2, "documents": 1, "separator": "<e>", )"
+                         << R"("separator_shown": "", "examples": false, "files": )"
+                         << files << "}";
+    EXPECT_THROW(run(), FileError) << files;
+  }
+}
+
+TEST_F(TokenCache, NamesTheFileOfTheTokenizerThatCannotBeRead) {
+  for (const std::string name : {"tokenizer_config.json", "chat_template.jinja"}) {
+    const std::string file = path("m/" + name);
+    fs::create_directory(file);
+    EXPECT_THAT(error_of_run().what(), HasSubstr("no regular file")) << name;
+    fs::remove(file);
+    fs::create_symlink(file, file);
+    const Error error = error_of_run();
+    EXPECT_EQ(error.code(), ExitCode::kUsage);
+    EXPECT_EQ(error.where(), file);
+    EXPECT_THAT(error.cure(), HasSubstr("--tokenizer DIR"));
+    fs::remove(file);
+  }
+}
+
+TEST_F(TokenCache, ReadsATemplateThroughALink) {
+  write("a.jsonl", "{}");
+  write("b", "{{ strftime_now('%Y') }}");
+  fs::create_symlink(path("b"), path("m/chat_template.jinja"));
+  EXPECT_NO_THROW(tokenize(data::TokenSource({path("a.jsonl")}), options_));
+}
+
 TEST_F(TokenCache, LeavesNothingOfWhatFails) {
   options_.command = {"sh", "-c", "read -r q; echo '{}'; read -r q; echo '{}'"};
   EXPECT_ANY_THROW(run());
@@ -134,13 +192,23 @@ TEST_F(TokenCache, RemovesWhatADeadProcessLeftAndNoOther) {
 TEST_F(TokenCache, NamesTheFolderThatCannotBe) {
   write("file", "");
   options_.cache = path("file") + "/cache";
-  try {
-    run();
-    FAIL() << "no error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kEnvironment);
-    EXPECT_THAT(error.what(), HasSubstr("--token-cache"));
-  }
+  const Error error = error_of_run();
+  EXPECT_EQ(error.code(), ExitCode::kEnvironment);
+  EXPECT_THAT(error.what(), HasSubstr("--token-cache"));
+}
+
+TEST_F(TokenCache, NamesTheFolderThatTakesNothing) {
+  fs::create_directory(path("cache"));
+  fs::permissions(path("cache"), fs::perms(0555));
+  fs::permissions(path(""), fs::perms(0755));
+  ::setfsuid(65534);  // root writes everywhere
+  const bool is_open = std::ofstream(path("cache/a")).is_open();
+  const Error error = error_of_run();
+  ::setfsuid(::geteuid());
+  if (is_open) GTEST_SKIP() << "this user writes everywhere";
+  EXPECT_EQ(error.code(), ExitCode::kEnvironment);
+  EXPECT_EQ(error.where(), path("cache"));
+  EXPECT_THAT(error.what(), HasSubstr("--token-cache"));
 }
 
 }  // namespace
