@@ -10,6 +10,7 @@ Spans inside others lie below them. Pointing at a box tells its whole name and h
 import argparse
 import html
 import json
+import signal
 
 COLORS = {"forward": "#7fb2e5", "backward": "#f0ad6d", "recompute": "#f7d794", "all_gather": "#7cc58a", "gather": "#7cc58a",
           "reduce_scatter": "#e58a8a", "reduce": "#e58a8a", "all_reduce": "#d3a4c9", "sum": "#f3b6c4", "fill": "#cfa27e",
@@ -23,22 +24,28 @@ def read(path):
     with open(path) as file:
         events = json.load(file)
     names = {(e["name"], e["tid"]): e["args"]["name"] for e in events if e["ph"] == "M"}
-    rank = names["process_name", 0]
     threads = {}
     for event in (e for e in events if e["ph"] == "X"):
         threads.setdefault(event["tid"], []).append(event)
-    return [(f"{rank}, {names['thread_name', thread]}", sorted(spans, key=lambda e: (e["ts"], -e["dur"])))
+    return [(f"{names['process_name', 0]}, {names['thread_name', thread]}", sorted(spans, key=lambda e: (e["ts"], -e["dur"])))
             for thread, spans in sorted(threads.items())]
 
 
 def window(lanes, step):
-    """Begin and end of what is drawn, in microseconds: all, or a step with what follows it."""
+    """Begin and end of what is drawn, in microseconds: all, or a step with what follows it. A batch that was skipped is one
+    of the step that it was to make."""
     spans = [span for _, lane in lanes for span in lane]
-    begins = {span["name"]: span["ts"] for span in lanes[0][1] if span["name"].startswith("step ")} if lanes else {}
-    if not spans or (step and f"step {step}" not in begins):
-        raise SystemExit(f"trace_picture.py: no {f'step {step}' if step else 'spans'} in these traces")
-    begin = begins[f"step {step}"] if step else min(span["ts"] for span in spans)
-    return begin, begins.get(f"step {step + 1}" if step else "", max(span["ts"] + span["dur"] for span in spans))
+    if not spans:
+        raise SystemExit("trace_picture.py: no spans in these traces")
+    begin, end = min(span["ts"] for span in spans), max(span["ts"] + span["dur"] for span in spans)
+    if step is None:
+        return begin, end
+    begins = {}
+    for span in lanes[0][1]:
+        begins.setdefault(span["name"], span["ts"])
+    if f"step {step}" not in begins:
+        raise SystemExit(f"trace_picture.py: no step {step} in these traces")
+    return begins[f"step {step}"], begins.get(f"step {step + 1}", end)
 
 
 def with_depth(spans):
@@ -102,6 +109,7 @@ def main():
     parser.add_argument("traces", nargs="+", metavar="TRACE")
     parser.add_argument("--step", type=int, help="draw this step alone, by the clock of the first rank")
     arguments = parser.parse_args()
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # a reader may leave
     lanes = [lane for path in arguments.traces for lane in read(path)]
     print(draw(lanes, *window(lanes, arguments.step)))
 

@@ -86,11 +86,11 @@ int report(const VerbCall& call) {
   const std::string page = runs.size() == 1 ? report_page(runs[0].history, runs[0].name)
                                             : comparison_page(runs);
   write_page(to, page);
-  print_line(fmt::format("report of {}: {} ({})",
-                         runs.size() == 1
-                             ? fmt::format("{} steps", runs[0].history.last_step())
-                             : fmt::format("{} runs", runs.size()),
-                         to, short_bytes(static_cast<int64_t>(page.size()))));
+  const std::string what = runs.size() == 1
+                               ? fmt::format("{} steps", runs[0].history.last_step())
+                               : fmt::format("{} runs", runs.size());
+  print_line(fmt::format("report of {}: {} ({})", what, printable(to),
+                         short_bytes(static_cast<int64_t>(page.size()))));
   return static_cast<int>(ExitCode::kDone);
 }
 

@@ -158,7 +158,7 @@ std::string grid(const Frame& frame) {
 
 // "100", "10<sup>5</sup>", and powers of other bases as such.
 std::string power_label(double value, double base) {
-  if (base == 10 && value > 9e-4 && value < 9e4) return fmt::format("{:.4g}", value);
+  if (base == 10 && value > 9e-4 && value < 9e4) return fmt::format("{:.5g}", value);
   return fmt::format("{:.0f}<sup>{:.0f}</sup>", base, std::log(value) / std::log(base));
 }
 
@@ -220,6 +220,15 @@ std::string numbers(const Chart& chart, const Frame& frame) {
       frame.x.low, frame.x.high, lines);
 }
 
+// So many that neighbours differ.
+int significant_digits(const std::vector<double>& ticks, double largest) {
+  double spacing = std::numeric_limits<double>::infinity();
+  for (size_t i = 1; i < ticks.size(); ++i)
+    spacing = std::min(spacing, std::abs(ticks[i] - ticks[i - 1]));
+  const auto power = [](double value) { return std::floor(std::log10(value) + 1e-9); };
+  return static_cast<int>(std::clamp(power(largest) - power(spacing) + 1, 6.0, 15.0));
+}
+
 }  // namespace
 
 std::vector<double> round_ticks(double low, double high, int most) {
@@ -257,16 +266,17 @@ std::string tick_label(double value, const std::vector<double>& ticks) {
     if (tick != 0) smallest = std::min(smallest, std::abs(tick));
   }
   if (value == 0) return "0";
+  const int digits = significant_digits(ticks, largest);
   if (largest < 1e-2 || largest >= 1e15 || smallest < largest * 1e-9) {
     const double power = std::floor(std::log10(std::abs(value)) + 1e-9);
-    return fmt::format("{:.4g}e{:.0f}", value / std::pow(10, power), power);
+    return fmt::format("{:.{}g}e{:.0f}", value / std::pow(10, power), digits, power);
   }
-  if (largest < 1e4) return fmt::format("{:.6g}", value);
+  if (largest < 1e4) return fmt::format("{:.{}g}", value, digits);
   const auto [unit, name] = largest >= 1e12  ? std::pair(1e12, "T")
                             : largest >= 1e9 ? std::pair(1e9, "G")
                             : largest >= 1e6 ? std::pair(1e6, "M")
                                              : std::pair(1e3, "k");
-  return fmt::format("{:.6g}{}", value / unit, name);
+  return fmt::format("{:.{}g}{}", value / unit, digits, name);
 }
 
 Series decimate(const Series& series, double low, double high, int num_buckets) {
@@ -302,7 +312,7 @@ Series decimate(const Series& series, double low, double high, int num_buckets) 
 
 int64_t steps_to_average(const Series& series) {
   constexpr int64_t kFewest = 50, kPart = 50;
-  const int64_t size = std::ssize(series);
+  const int64_t size = std::ssize(series) - std::ranges::count_if(series, is_gap);
   return size < kFewest ? 0 : std::max<int64_t>(2, size / kPart);
 }
 

@@ -13,15 +13,15 @@ namespace zero::launcher {
 std::vector<double> round_ticks(double low, double high, int most);
 // Powers of `base`, with equal factors between them.
 std::vector<double> power_ticks(double low, double high, double base, int most);
-// All of one axis alike: "0", "200k", "0.25", "3e-4".
+// All of one axis alike, and no two the same: "0", "200k", "0.25", "3e-4".
 std::string tick_label(double value, const std::vector<double>& ticks);
 
 // Fewer points that look the same in a picture `num_buckets` wide: of each bucket the
 // smallest and the largest, so that spikes stay, and a gap where there was one.
 Series decimate(const Series& series, double low, double high, int num_buckets);
 
-// Over how many steps a line is averaged, a fiftieth of them; 0: it is too short for
-// that.
+// Over how many steps a line is averaged, a fiftieth of them without gaps; 0: it is too
+// short for that.
 int64_t steps_to_average(const Series& series);
 // The mean of each point and of all before it, where each step back counts 1 / num_steps
 // less. It is divided by what really counts, so that the first ones are not drawn to

@@ -14,7 +14,7 @@ using Runs = std::vector<NamedHistory>;
 Steps steps_of_all(const Runs& runs) {
   Steps steps;
   for (const NamedHistory& run : runs)
-    steps.last = std::max(steps.last, static_cast<double>(run.history.last_step()));
+    steps.last = std::max(steps.last, static_cast<double>(run.history.last_told()));
   return steps;
 }
 

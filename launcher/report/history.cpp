@@ -1,5 +1,6 @@
 #include "launcher/report/history.h"
 
+#include <algorithm>
 #include <cmath>
 #include <istream>
 #include <limits>
@@ -139,6 +140,10 @@ double History::sum(double StepRow::*member) const {
 }
 
 int64_t History::last_step() const { return steps.empty() ? 0 : steps.back().step; }
+
+int64_t History::last_told() const {
+  return std::max(last_step(), evaluations.empty() ? 0 : evaluations.back().step);
+}
 
 std::vector<double> History::skipped_at() const {
   std::vector<double> at;

@@ -58,6 +58,7 @@ struct History {
   Series series(double StepRow::*member) const;
   double sum(double StepRow::*member) const;  // of what is finite
   int64_t last_step() const;                  // 0: there is none
+  int64_t last_told() const;                  // the same with evaluations
   std::vector<double> skipped_at() const;     // between the steps around each
 };
 

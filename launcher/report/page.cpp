@@ -105,18 +105,23 @@ std::string notes(const History& history) {
 
 // ---- the pictures
 
+// Where the pictures begin: before the first step, and no later than a mark.
+double step_before(const History& history, const std::vector<double>& resumed) {
+  const int64_t first = history.steps.empty() ? 0 : history.steps.front().step - 1;
+  const auto begin = static_cast<double>(std::max<int64_t>(first, 0));
+  return resumed.empty() ? begin : std::min(begin, resumed.front());
+}
+
 Steps steps_of(const History& history) {
   Steps steps;
   steps.skipped = history.skipped_at();
+  steps.last = static_cast<double>(history.last_told());
   for (const Start& start : history.starts) {
-    const bool is_within = start.step > 0 && start.step <= history.last_step();
-    if (is_within) steps.resumed.push_back(static_cast<double>(start.step));
+    const auto step = static_cast<double>(start.step);
+    if (step > 0 && step <= steps.last) steps.resumed.push_back(step);
   }
   std::ranges::sort(steps.resumed);
-  if (history.steps.empty()) return steps;
-  const int64_t first = history.steps.front().step;
-  steps.first = first <= 1 ? 0 : static_cast<double>(first);
-  steps.last = static_cast<double>(history.last_step());
+  steps.first = step_before(history, steps.resumed);
   return steps;
 }
 

@@ -61,7 +61,7 @@ void print_error(const Error& error) {
   if (error.code() == ExitCode::kInterrupted && started_rank()) return;  // it will
   set_status("");
   const std::string shown =
-      painted("zero:", Colour::kRed, stderr) + " " + error.what() + "\n";
+      painted("zero:", Colour::kRed, stderr) + " " + printable(error.what()) + "\n";
   write_out(stderr, shown);
 }
 

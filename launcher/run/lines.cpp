@@ -177,6 +177,13 @@ std::string device_text(const Settings& settings, const BannerFacts& facts) {
                                        unused.size() > 1 ? "are" : "is"));
 }
 
+// "3.1230", with so many digits behind the point; of a large one four in all.
+std::string number_text(double value, int digits) {
+  if (std::isnan(value)) return "nan";  // which has no sign
+  return std::abs(value) < 1e6 ? fmt::format("{:.{}f}", value, digits)
+                               : fmt::format("{:.4g}", value);
+}
+
 std::string skip_text(const StepRecord& r) {
   return std::isfinite(r.loss)
              ? fmt::format(" | skipped: the gradient of {} is not finite", r.first_bad)
@@ -254,8 +261,9 @@ std::string step_line(const StepRecord& r, int64_t num_steps, double eta_seconds
   const std::string shares = to_text(r.shares, r.uses_gpu),
                     peak = r.host_bytes_peak > 0 ? short_bytes(r.host_bytes_peak) : "";
   return joined_within(
-      {{fmt::format("step {:>{}}/{} | loss {:.4f}", r.step, digits, num_steps, r.loss)},
-       {fmt::format(" | norm {:.2f}", r.grad_norm), 3},
+      {{fmt::format("step {:>{}}/{} | loss {}", r.step, digits, num_steps,
+                    number_text(r.loss, 4))},
+       {" | norm " + number_text(r.grad_norm, 2), 3},
        {fmt::format(" | lr {:.1e}", r.lr), 4},
        {fmt::format(" | {:.0f} ms", r.seconds * 1e3), 5},
        {shares.empty() ? "" : " (" + shares + ")", 1},
@@ -280,9 +288,9 @@ std::string shape_text(const ModelShape& shape) {
 
 std::string evaluation_text(double loss, const std::optional<double>& accuracy, Task task,
                             int digits) {
-  std::string text = fmt::format("loss {:.{}f}", loss, digits);
+  std::string text = "loss " + number_text(loss, digits);
   if (task == Task::kLanguage)
-    text += fmt::format(" | ppl {:.{}f}", std::exp(loss), digits - 2);
+    text += " | ppl " + number_text(std::exp(loss), digits - 2);
   if (accuracy) text += fmt::format(" | accuracy {:.2f} %", 100 * *accuracy);
   return text;
 }

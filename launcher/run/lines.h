@@ -74,8 +74,8 @@ std::string short_count(double count);       // 38.3k
 std::string short_duration(double seconds);  // 28m
 std::string short_bytes(int64_t bytes);      // 1.5 GiB
 
-// Guess how long the rest takes, from the seconds of the last steps: the newest count
-// most.
+// Guess how long the rest takes, from the seconds of the last evaluation and of the last
+// steps: the newest count most.
 class Eta {
  public:
   void add_step(double seconds) {
@@ -83,12 +83,21 @@ class Eta {
     mean_ = has_any_ ? mean_ + kWeight * (seconds - mean_) : seconds;
     has_any_ = true;
   }
-  double remaining_seconds(int64_t num_steps_left) const {
-    return mean_ * static_cast<double>(num_steps_left);
+  void note_evaluation(double seconds) { evaluation_ = seconds; }
+  // After `step`, before its evaluation. There is one every so many steps, 0: nobody
+  // knows when, and one behind the last.
+  double remaining_seconds(int64_t step, int64_t last_step, int64_t eval_every) const {
+    const auto begun = [&](int64_t steps) {
+      return (steps + eval_every - 1) / eval_every;
+    };
+    const int64_t num_evaluations =
+        eval_every > 0 ? begun(last_step) - begun(step) + 1 : 0;
+    return mean_ * static_cast<double>(last_step - step) +
+           evaluation_ * static_cast<double>(num_evaluations);
   }
 
  private:
-  double mean_ = 0;
+  double mean_ = 0, evaluation_ = 0;
   bool has_any_ = false;
 };
 

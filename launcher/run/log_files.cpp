@@ -49,6 +49,13 @@ bool open_file(const std::string& path, const std::string& begin,
   return false;
 }
 
+// A file that was moved, replaced or removed has another at its path, or none.
+bool still_lies_at(const std::string& path, int descriptor) {
+  struct stat named, opened;
+  return stat(path.c_str(), &named) == 0 && fstat(descriptor, &opened) == 0 &&
+         named.st_dev == opened.st_dev && named.st_ino == opened.st_ino;
+}
+
 // Somebody else's last line has no end.
 bool is_cut_off(int descriptor, int64_t size) {
   char last = '\n';
@@ -145,21 +152,18 @@ std::vector<std::string> columns_of_csv(const std::string& path) {
 CsvFile::CsvFile(const std::string& path, std::vector<std::string> columns)
     : path_(path), new_columns_(std::move(columns)), file_(path, new_columns_.front()) {}
 
-// Whether there is a first line, which is written where there is none.
-bool CsvFile::has_columns() {
-  if (file_.is_empty()) {
-    columns_ = new_columns_;
-    return file_.append(fmt::format("{}", fmt::join(columns_, ",")));
-  }
-  if (columns_.empty()) columns_ = columns_of_csv(path_);
-  return !columns_.empty();
+// Those of its first line, which is written where there is none. The file may be another
+// one than before.
+std::vector<std::string> CsvFile::columns() {
+  if (!file_.is_empty()) return columns_of_csv(path_);
+  if (!file_.append(fmt::format("{}", fmt::join(new_columns_, ",")))) return {};
+  return new_columns_;
 }
 
 void CsvFile::write(const nlohmann::ordered_json& numbers) {
-  if (!has_columns()) return;
   std::vector<std::string> row;
   int num_filled = 0;
-  for (const std::string& column : columns_) {
+  for (const std::string& column : columns()) {
     const auto found = numbers.find(column);
     row.push_back(found == numbers.end() ? "" : cell_of(*found));
     num_filled += found != numbers.end();
@@ -185,13 +189,19 @@ bool AppendFile::append(const std::string& record) {
   return false;
 }
 
-bool AppendFile::is_empty() const {
+// Opens the file at the path, where it is not the one that is open.
+bool AppendFile::follow_path() {
+  if (file_ && !still_lies_at(path_, *file_)) file_.reset();
+  return file_ || open_file(path_, begin_, file_);
+}
+
+bool AppendFile::is_empty() {
   struct stat status;
-  return stat(path_.c_str(), &status) != 0 || status.st_size == 0;
+  return !follow_path() || fstat(*file_, &status) != 0 || status.st_size == 0;
 }
 
 bool AppendFile::try_append(const std::string& record) {
-  if (!file_ && !open_file(path_, begin_, file_)) return false;
+  if (!follow_path()) return false;
   const int64_t size_before = lseek(*file_, 0, SEEK_END);
   const bool is_line = !end_.empty();
   const std::string text =
@@ -228,14 +238,22 @@ uint32_t crc32c(std::string_view bytes) {
 }
 
 TensorboardFile::TensorboardFile(const std::string& folder, int64_t first_step)
-    : file_(new_path(folder), "", "") {
-  file_.append(framed(version_event()) + framed(start_event(first_step)));
+    : first_step_(first_step), file_(new_path(folder), "", "") {
+  append("");
+}
+
+// Behind the two records that a file begins with.
+void TensorboardFile::append(const std::string& records) {
+  const bool is_new = file_.is_empty();
+  file_.append(
+      (is_new ? framed(version_event()) + framed(start_event(first_step_)) : "") +
+      records);
 }
 
 void TensorboardFile::write(int64_t step, const Scalars& scalars) {
   std::string summary;
   for (const auto& [tag, value] : scalars) summary += scalar(tag, value);
-  file_.append(framed(event(step) + bytes_field(5, summary)));
+  append(framed(event(step) + bytes_field(5, summary)));
 }
 
 }  // namespace zero::launcher

@@ -17,7 +17,8 @@ namespace zero::launcher {
 //
 // Nothing here throws or stops: when a record cannot be written whole, the file keeps its
 // last complete one, one warning goes to stderr, and later ones are tried again. A link
-// is followed to a file of ours alone.
+// is followed to a file of ours alone. Where the file is moved, replaced or removed
+// meanwhile, records go on at its path.
 class AppendFile {
  public:
   // `begin` is how a file of ours begins; `end` is written behind each record; the
@@ -30,11 +31,12 @@ class AppendFile {
   // Written through to the system; false when it was lost.
   bool append(const std::string& record);
 
-  bool is_empty() const;  // nothing was ever written to it
+  bool is_empty();  // nothing is in it, or it cannot be opened
   // Records, since the last one that was written.
   int64_t num_lost() const { return num_lost_; }
 
  private:
+  bool follow_path();
   bool try_append(const std::string& record);
 
   const std::string path_, begin_, end_, then_;
@@ -62,11 +64,10 @@ class CsvFile {
   void write(const nlohmann::ordered_json& numbers);
 
  private:
-  bool has_columns();
+  std::vector<std::string> columns();
 
   const std::string path_;
   const std::vector<std::string> new_columns_;
-  std::vector<std::string> columns_;  // of the file; empty: not known yet
   AppendFile file_;
 };
 
@@ -83,6 +84,9 @@ class TensorboardFile {
   void write(int64_t step, const Scalars& scalars);
 
  private:
+  void append(const std::string& records);
+
+  const int64_t first_step_;
   AppendFile file_;
 };
 

@@ -18,6 +18,7 @@
 #include "launcher/run/console.h"
 #include "launcher/run/run_folder.h"
 #include "launcher/run/training.h"
+#include "launcher/settings/values.h"
 #include "zero/engine.h"
 #include "zero/ranks.h"
 #include "zero/save_load.h"
@@ -166,7 +167,8 @@ void Training::record_save(const PendingSave& done, const std::string& path,
                           {"seconds", seconds},
                           {"lost_seconds", lost},
                           {"path", path}});
-  tell(fmt::format("saved step {} in {:.2f} s: {}", done.step, seconds, path));
+  tell(wrapped(fmt::format("saved step {} in {:.2f} s: {}", done.step, seconds, path),
+               width_of_stdout()));
   for (const std::string& warning : done.warnings) warn(warning);
 }
 

@@ -44,6 +44,13 @@ std::string name_of(Stop reason) {
   return kNames[static_cast<size_t>(reason)];
 }
 
+// As far as it is known: of epochs every batch that is left makes a step.
+int64_t last_step_of(const Settings& settings, const BatchPlan& batch,
+                     const Progress& progress, int64_t step) {
+  if (settings.epochs == 0) return settings.steps;
+  return step + num_batches(progress.num_samples, batch.end, batch.global_batch);
+}
+
 }  // namespace
 
 // ---- the steps
@@ -106,10 +113,11 @@ void Training::log_step(const StepRecord& record) {
   metrics_->step(record);
   const bool is_shown = record.step % settings_.log_every == 0 || record.step == 1 ||
                         record.skipped || record.step == settings_.steps;
-  if (is_shown)
-    tell(step_line(record, settings_.steps,
-                   eta_.remaining_seconds(settings_.steps - record.step),
-                   width_of_stdout(), family_->task == Task::kImages ? "img" : "tok"));
+  if (!is_shown) return;
+  const int64_t last = last_step_of(settings_, batch_, progress_, record.step);
+  tell(step_line(record, settings_.steps,
+                 eta_.remaining_seconds(record.step, last, settings_.eval_every),
+                 width_of_stdout(), family_->task == Task::kImages ? "img" : "tok"));
 }
 
 void Training::tell_movement() {
@@ -235,10 +243,12 @@ void Training::record_evaluation(const EvalRecord& record, int64_t num_samples) 
   const bool is_asked_for = !settings_.eval_data.empty() || settings_.eval_every > 0;
   const auto say = is_asked_for ? print_line : tell;
   const bool is_best = settings_.keep_best && progress_.best_step == record.step;
-  say(fmt::format("eval {:>{}}/{} | {} | {} samples{}", record.step,
+  const std::string line =
+      fmt::format("eval {:>{}}/{} | {} | {} samples{}", record.step,
                   std::to_string(settings_.steps).size() + 1, settings_.steps,
                   evaluation_text(record.loss, record.accuracy, family_->task, 4),
-                  num_samples, is_best ? " | best so far" : ""));
+                  num_samples, is_best ? " | best so far" : "");
+  say(wrapped(line, width_of_stdout()));
 }
 
 // The same on all ranks, but for the seconds. A best one is saved at once.
@@ -246,6 +256,7 @@ void Training::note_evaluation(double loss, double seconds) {
   progress_.last_evaluation = engine_->num_steps();
   evaluation_is_due_ = false;
   time_limit_.note_evaluation(seconds);
+  eta_.note_evaluation(seconds);
   if (eval_pace_) eval_pace_->note_evaluation(seconds);
   const bool is_best = progress_.best_step < 0 || loss < progress_.best_loss;
   if (!settings_.keep_best || !std::isfinite(loss) || !is_best) return;

@@ -74,6 +74,15 @@ class TerminalTest(unittest.TestCase):
         self.assertRegex("\n".join(shown), r"step +3/3 \| loss [0-9.]+ \| .*eta 0s")
         self.assertRegex(self.usual, r"step +3/3 \| loss [0-9.]+ \| norm [0-9.]+ \| lr .* ms \(.*tok/s \| peak .*eta 0s")
 
+    def test_evaluations_and_saves_are_wrapped(self):
+        terminal = Terminal([PROGRAM, "train", "--data", str(self.path / "data.txt"), "--out", str(self.path / "wrapped"),
+                             "--steps=3", "--eval-every=3", *SMALL], columns=30)
+        self.assertEqual(terminal.end(), 0, terminal.text)
+        shown = re.sub(r"\r\033\[K", "", terminal.text).replace("\r\n", "\n").splitlines()
+        for begin in ("eval ", "saved step "):
+            lines = [line for line in shown if line.startswith(begin)]
+            self.assertEqual([len(line) <= 30 for line in lines], [True], lines)
+
     def test_quiet_tells_less_and_verbose_more(self):
         self.assertIn("zero_launch train\n", self.usual)
         self.assertEqual(self.quiet, "")

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <set>
 
 namespace zero::launcher::chart_test {
 namespace {
@@ -67,6 +68,18 @@ TEST(TickLabel, IsShort) {
   EXPECT_EQ(labels({5.5, 5.52}), "5.5 5.52 ");
 }
 
+TEST(TickLabel, TellsNeighboursApart) {
+  for (const auto& [low, span] : std::vector<std::pair<double, double>>{
+           {2.302585, 2e-7}, {1e7, 10}, {123456789, 20}, {0.0023, 1e-10}, {1e15, 1e5}}) {
+    const std::vector<double> ticks = round_ticks(low, low + span, 6);
+    std::set<std::string> labels;
+    for (const double tick : ticks) labels.insert(tick_label(tick, ticks));
+    EXPECT_GT(ticks.size(), 2u);
+    EXPECT_EQ(labels.size(), ticks.size()) << low;
+  }
+  EXPECT_EQ(tick_label(10000002, {10000000, 10000002}), "10.000002M");
+}
+
 Series line(int64_t size) {
   Series series;
   for (int64_t i = 0; i < size; ++i) series.push_back({double(i), std::sin(double(i))});
@@ -114,6 +127,9 @@ TEST(Average, IsForLongLines) {
   EXPECT_EQ(steps_to_average(Series(49)), 0);
   EXPECT_EQ(steps_to_average(Series(50)), 2);
   EXPECT_EQ(steps_to_average(Series(5000)), 100);
+  Series with_gaps(50, {0, kNan});
+  with_gaps.resize(99);
+  EXPECT_EQ(steps_to_average(with_gaps), 0) << "a gap is no step";
 }
 
 std::string drawn(const Series& series, const Steps& steps = {0, 4, {}, {}}) {
@@ -126,6 +142,13 @@ TEST(Chart, DrawsALineInPieces) {
   EXPECT_THAT(html, HasSubstr("d=\"M0 954.55L250 45.455M750 45.455L1000 954.55\""));
   EXPECT_THAT(html, HasSubstr(R"({"x":[0,4],"lines":[{"name":"a","x":[0,1,2,3,4],)"
                               R"("y":[1,2,null,2,1]}]})"));
+}
+
+TEST(Chart, PowersUpToTenThousandAreWrittenOut) {
+  const std::string html =
+      to_html({"a", "", "", {{"a", "", {{0, 10}, {4, 2e5}}}}, 10}, {0, 4, {}, {}});
+  EXPECT_THAT(html, HasSubstr(">10000</span>"));
+  EXPECT_THAT(html, HasSubstr(">10<sup>5</sup></span>"));
 }
 
 TEST(Chart, NamesItsAxes) {

@@ -171,6 +171,20 @@ TEST(ReportPage, TellsWhichSettingsChangedOnTheWay) {
   EXPECT_THAT(page, HasSubstr("class=\"resumed\""));
 }
 
+TEST(ReportPage, TheStartThatARunBeginsWithIsMarked) {
+  EXPECT_THAT(
+      page_of({some_start(), {{"type", "resume"}, {"step", 100}}, step(101), step(102)}),
+      AllOf(HasSubstr(R"({"x":[100,102],)"), HasSubstr("class=\"resumed\" d=\"M0 0V")));
+}
+
+TEST(ReportPage, AnEvaluationBehindTheLastStepIsDrawn) {
+  const std::vector<json> records = {
+      some_start(), step(1), step(2), {{"type", "eval"}, {"step", 4}, {"loss", 2.75}}};
+  EXPECT_THAT(page_of(records), HasSubstr(R"({"x":[0,4],)"));
+  const NamedHistory run = {"a", history_of(records)};
+  EXPECT_THAT(comparison_page({run, run}), HasSubstr(R"({"x":[0,4],)"));
+}
+
 // Nobody's words become code, whoever wrote them.
 TEST(ReportPage, EveryTextIsEscaped) {
   const std::string evil = "<script>alert(1)</script>\x01";

@@ -68,6 +68,25 @@ TEST_F(CsvFileTest, ALinkIsFollowedToATableOfOursAlone) {
   EXPECT_FALSE(std::filesystem::exists(folder.path("nowhere")));
 }
 
+TEST_F(CsvFileTest, ATableThatIsMovedLeavesItsPlaceToANewOne) {
+  CsvFile file(folder.path("a.csv"), {"step", "loss", "eval"});
+  file.write({{"step", 1}, {"loss", 2}});
+  std::filesystem::rename(folder.path("a.csv"), folder.path("b.csv"));
+  file.write({{"step", 2}, {"loss", 3}});
+  file.write({{"step", 3}, {"loss", 4}});
+  EXPECT_EQ(folder.read("b.csv"), "step,loss,eval\n1,2,\n");
+  EXPECT_EQ(text(), "step,loss,eval\n2,3,\n3,4,\n");
+}
+
+TEST_F(CsvFileTest, ATableThatIsReplacedGivesItsColumns) {
+  CsvFile file(folder.path("a.csv"), {"step", "loss", "eval"});
+  file.write({{"step", 1}, {"loss", 2}});
+  std::filesystem::remove(folder.path("a.csv"));
+  folder.write("a.csv", "loss,step\n");
+  file.write({{"step", 2}, {"loss", 3}});
+  EXPECT_EQ(text(), "loss,step\n3,2\n");
+}
+
 // Whoever wrote it may go on with it.
 TEST_F(CsvFileTest, ALastLineWithoutAnEndKeepsItsPlace) {
   folder.write("a.csv", "step,loss,eval\n1,2,");

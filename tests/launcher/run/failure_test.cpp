@@ -74,6 +74,14 @@ TEST(Report, BeforeMpiTheFirstRankSpeaks) {
   }
 }
 
+// Files and their names may hold anything.
+TEST(Report, NothingThatItPrintsControlsTheTerminal) {
+  ::testing::internal::CaptureStderr();
+  report_alone({ExitCode::kUsage, "a\x1b[2J\nb", "c\x07", "d\xff"}, std::nullopt);
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+            "zero: a\\x1b[2J\nb\n  where: c\\x07\n  try:   d\\xff\n");
+}
+
 // The first was well: on its host there is the file that this one lacks.
 TEST(Report, BeforeMpiARankThatIsStillThereSpeaksToo) {
   ::testing::internal::CaptureStderr();

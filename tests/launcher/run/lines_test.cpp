@@ -68,6 +68,23 @@ TEST(StepLine, LeavesOutWhatMattersLeastWhereItIsNarrow) {
   EXPECT_EQ(within(20), "step    12/1000 | loss 3.2826 | scale 8") << "never less";
 }
 
+// As of a run that diverges.
+TEST(StepLine, LargeNumbersAreShort) {
+  StepRecord record;
+  record.loss = 123456789;
+  record.grad_norm = 1e30;
+  EXPECT_THAT(step_line(record, 10, 0), HasSubstr("loss 1.235e+08 | norm 1e+30 |"));
+  record.loss = -std::nan("");
+  EXPECT_THAT(step_line(record, 10, 0), HasSubstr("loss nan | norm"));
+  const auto language = [](double loss) {
+    return evaluation_text(loss, std::nullopt, Task::kLanguage, 4);
+  };
+  EXPECT_EQ(language(3), "loss 3.0000 | ppl 20.09");
+  EXPECT_EQ(language(300), "loss 300.0000 | ppl 1.942e+130");
+  EXPECT_EQ(language(1000), "loss 1000.0000 | ppl inf");
+  EXPECT_EQ(language(-std::nan("")), "loss nan | ppl nan");
+}
+
 TEST(StepLine, ShortNumbers) {
   EXPECT_EQ(short_count(999), "999");
   EXPECT_EQ(short_count(999960), "1.0M");
@@ -83,9 +100,22 @@ TEST(StepLine, ShortNumbers) {
 TEST(Eta, FollowsTheLastSteps) {
   Eta eta;
   eta.add_step(2);
-  EXPECT_EQ(eta.remaining_seconds(10), 20);
+  EXPECT_EQ(eta.remaining_seconds(5, 15, 0), 20);
   for (int i = 0; i < 100; ++i) eta.add_step(1);
-  EXPECT_NEAR(eta.remaining_seconds(10), 10, 0.01);
+  EXPECT_NEAR(eta.remaining_seconds(5, 15, 0), 10, 0.01);
+}
+
+TEST(Eta, CountsTheEvaluationsThatAreLeft) {
+  Eta eta;
+  eta.add_step(1);
+  EXPECT_EQ(eta.remaining_seconds(1, 10, 4), 9) << "nobody knows what one takes";
+  eta.note_evaluation(50);
+  eta.note_evaluation(100);
+  EXPECT_EQ(eta.remaining_seconds(3, 10, 4), 307) << "at 4, 8 and 10";
+  EXPECT_EQ(eta.remaining_seconds(4, 10, 4), 306);
+  EXPECT_EQ(eta.remaining_seconds(5, 10, 4), 205);
+  EXPECT_EQ(eta.remaining_seconds(8, 8, 4), 100) << "the last one, at 8";
+  EXPECT_EQ(eta.remaining_seconds(3, 10, 0), 7);
 }
 
 TEST(Banner, TellsTheRun) {

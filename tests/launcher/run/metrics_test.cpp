@@ -213,6 +213,16 @@ TEST_F(MetricsTest, AFullDiskLosesLinesAndIsCounted) {
   EXPECT_EQ(lines().size(), 4u) << "nothing more was lost";
 }
 
+TEST_F(MetricsTest, RecordsGoOnAtThePathOfAFileThatIsMoved) {
+  Metrics metrics(settings(), 0);
+  metrics.step(some_step(1));
+  std::filesystem::rename(folder.path("metrics.jsonl"), folder.path("old.jsonl"));
+  metrics.step(some_step(2));
+  ASSERT_EQ(lines().size(), 1u);
+  EXPECT_EQ(lines()[0]["step"], 2);
+  EXPECT_EQ(json::parse(folder.read("old.jsonl"))["step"], 1);
+}
+
 TEST_F(MetricsTest, AnUnwritableFolderDoesNotStopTheRun) {
   ::testing::internal::CaptureStderr();
   Settings nowhere = settings({"csv", "tensorboard"});

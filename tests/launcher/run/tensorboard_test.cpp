@@ -100,6 +100,21 @@ TEST_F(TensorboardTest, EachStartHasAFileBehindTheOthers) {
   }
 }
 
+TEST_F(TensorboardTest, AFileThatIsMadeLaterBeginsAsAnyOther) {
+  folder.write("events", "");  // where the folder should be
+  ::testing::internal::CaptureStderr();
+  TensorboardFile file(folder.path("events"), 300);
+  ::testing::internal::GetCapturedStderr();
+  std::filesystem::remove(folder.path("events"));
+  std::filesystem::create_directory(folder.path("events"));
+  file.write(301, {});
+  file.write(302, {});
+  const auto events = events_in(folder.read(*files().begin()));
+  ASSERT_EQ(events.size(), 4u);
+  EXPECT_THAT(events[0], EndsWith("brain.Event:2"));
+  EXPECT_EQ(events[1], "\x10\xac\x02\x3a\x02\x08\x01");
+}
+
 TEST_F(TensorboardTest, WhatCannotBeWrittenIsToldOnce) {
   ::testing::internal::CaptureStderr();
   TensorboardFile file("/proc/nowhere", 1);
