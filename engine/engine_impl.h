@@ -17,11 +17,12 @@ struct Engine::Impl {
        std::unique_ptr<Ranks> ranks)
       : own(std::move(module), options, std::move(ranks)) {}
 
-  // Before somebody writes to shards: nobody updates, saves or gathers them any more.
+  // Before somebody reads or writes shards: nobody updates or saves them any more, and a
+  // GPU, which nobody waits for, gathers none. On the host a forward has all it gathered.
   void await_shards() {
     saves.join();
     own.updates->finish();
-    own.comm_stream->synchronize();
+    if (own.device->has_own_memory()) own.comm_stream->synchronize();
   }
 
   EngineResources own;

@@ -115,6 +115,7 @@ void Engine::masters_changed() {
   Impl& impl = *impl_;
   impl.units.phase.require_idle("masters_changed()");
   impl.await_shards();
+  impl.own.comm_stream->synchronize();
   impl.values.refresh_copies();
   impl.forward.weights_changed(/*frozen_too=*/true);
   if (impl.values.end_wait()) impl.values.run_post_init(*this);
@@ -148,6 +149,7 @@ void Engine::set_full_parameter(const std::string& fqn, const at::Tensor& value)
     values.require_first_value(impl_->own.model.params[param].fqn, full);
   });
   impl_->await_shards();
+  impl_->own.comm_stream->synchronize();
   // Of the same value; and no rank reads any more what is shared.
   if (control().size() > 1)
     control().barrier("value " + to_hex(hash_of(full.const_data_ptr(), full.nbytes())) +

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <sstream>
 
 #include "base/text.h"
 #include "engine/device/host_device.h"
@@ -40,6 +42,16 @@ void require_loss(const at::Tensor& loss_sum, int64_t num_targets,
     refuse_loss("num_targets is " + std::to_string(num_targets),
                 "count this micro-batch's targets");
 }
+
+// Of so many digits that no other float has them.
+std::string exact(float value) {
+  std::ostringstream text;
+  text.precision(std::numeric_limits<float>::max_digits10);
+  text << value;
+  return text.str();
+}
+
+constexpr double kLargest = std::numeric_limits<float>::max();
 
 constexpr char kPlanPasses[] =
     "set Options::micro_batches_per_rank to the number of backward() calls between two "
@@ -210,8 +222,9 @@ void EngineStep::share_losses() {
     sums_[place + 1] = targets_[p];
   }
   // In the name, what all ranks must update with: who differs is told.
-  own_.share(sums_,
-             text_of("losses of step ", num_steps_ + 1, ", rate ", learning_rate_now()));
+  own_.share(sums_, text_of("losses of step ", num_steps_ + 1, ", rate ",
+                            exact(static_cast<float>(learning_rate_now())),
+                            ", loss scale ", loss_scale_.scale));
 }
 
 void EngineStep::share_used() {
@@ -268,7 +281,10 @@ StepReport EngineStep::finish() {
   require_targets();
   report.lr = learning_rate_now();
   report.grad_norm = norm_.reduce(mean_factor(), *own_.control);
-  const bool is_finite = std::isfinite(report.grad_norm) && std::isfinite(report.loss);
+  // No gradient is larger than their norm, as the update takes it.
+  const double largest =
+      report.grad_norm * clip_coefficient(report.grad_norm, own_.options.clip);
+  const bool is_finite = largest <= kLargest && std::isfinite(report.loss);
   is_finite ? update(report) : skip(report);
   report.step = num_steps_;
   if (own_.options.dtype == DType::kFp16) {
@@ -319,7 +335,8 @@ void EngineStep::skip(StepReport& report) {
   drop_averaged_gradients();
   std::vector<std::string> fqns;
   for (const ParamDescription& param : own_.model.params) fqns.push_back(param.fqn);
-  report.first_bad = first_non_finite(own_.plan, fqns, *own_.shards, *own_.control);
+  report.first_bad = first_non_finite(own_.plan, fqns, *own_.shards,
+                                      static_cast<float>(mean_factor()), *own_.control);
   if (report.first_bad.empty()) report.first_bad = "loss";
 }
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <fstream>
 #include <limits>
 #include <memory>
 #include <stdexcept>
@@ -89,6 +90,20 @@ int64_t room_in_group(const ControlGroup& group) {
   return std::max<int64_t>(0, *limit - *usage + std::min(cache, *usage));
 }
 
+// CPUs' time; 0: this group does not limit.
+double quota_of(const ControlGroup& group) {
+  double quota = 0, period = 0;
+  if (group.version == 1) {
+    quota =
+        static_cast<double>(read_number(group.folder + "/cpu.cfs_quota_us").value_or(0));
+    period =
+        static_cast<double>(read_number(group.folder + "/cpu.cfs_period_us").value_or(0));
+  } else {
+    std::ifstream(group.folder + "/cpu.max") >> quota >> period;  // "max 100000"
+  }
+  return quota > 0 && period > 0 ? quota / period : 0;
+}
+
 }  // namespace
 
 Topology read_topology() {
@@ -167,6 +182,15 @@ int64_t memory_limit_bytes(const std::string& root) {
   for (const ControlGroup& group : control_groups("memory", root))
     limit = std::min(limit, limit_of(group));
   return limit;
+}
+
+double cpu_quota(const std::string& root) {
+  double least = 0;
+  for (const ControlGroup& group : control_groups("cpu", root)) {
+    const double quota = quota_of(group);
+    if (quota > 0 && (least == 0 || quota < least)) least = quota;
+  }
+  return least;
 }
 
 }  // namespace zero

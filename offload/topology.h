@@ -50,4 +50,7 @@ int64_t available_memory_bytes(const std::string& root = "");
 // the machine has: they do not limit.
 int64_t memory_limit_bytes(const std::string& root = "");
 
+// The least CPUs' time that they allow, in CPUs; 0: no limit.
+double cpu_quota(const std::string& root = "");
+
 }  // namespace zero

@@ -40,11 +40,13 @@ void check_schedule(const LrSchedule& s, OptionProblems& found) {
             text_of("min_lr ", s.min_lr, " is above lr ", s.lr), "0 to lr");
   refuse_if(s.warmup_steps < 0, found, {"schedule.warmup_steps"},
             text_of("warmup_steps is ", s.warmup_steps), "0 or more");
+  refuse_if(s.decay_steps < 0, found, {"schedule.decay_steps"},
+            text_of("decay_steps is ", s.decay_steps), "0 or more");
   refuse_if(s.decay_steps > 0 && s.kind != Kind::kWsd, found,
             {"schedule.decay_steps", "schedule.kind"},
             text_of("decay_steps belongs to schedule wsd, not to ",
                     kNames[static_cast<int>(s.kind)]));
-  if (s.kind == Kind::kConstant) return;
+  if (s.kind == Kind::kConstant || s.warmup_steps < 0) return;
   refuse_if(s.total_steps <= 0, found, {"schedule.total_steps"},
             text_of("total_steps is ", s.total_steps),
             "1 or more, as this schedule ends");
@@ -60,26 +62,40 @@ void check_schedule(const LrSchedule& s, OptionProblems& found) {
       text_of("decay_steps ", s.decay_steps, " is above steps - warmup_steps = ", most));
 }
 
-// `whose` begins what is wrong.
+// "weight_decay is -1, must be in [0, 3.4e38]" -> optimizer.weight_decay
+std::string option_of(const std::string& problem) {
+  const std::string name = problem.substr(0, problem.find(' '));
+  return name == "lr"               ? "schedule.lr"
+         : name.starts_with("beta") ? "optimizer.betas"
+                                    : "optimizer." + name;
+}
+
+// Of a group; of all others with nullptr.
 void check_update(OptimizerOptions optimizer, double lr, double weight_decay,
-                  const std::string& whose, OptionProblems& found) {
+                  const ParamGroup* group, OptionProblems& found) {
+  const std::string whose = group ? "parameter group '" + group->pattern + "': " : "";
+  std::vector<std::string> options = {"schedule.lr", "optimizer.weight_decay"};
+  if (group) options = {"groups"};
   optimizer.weight_decay = weight_decay;
   try {
     check(optimizer, lr);
+    refuse_if(!(lr * weight_decay < 1e30), found, options,
+              whose + "learning rate times weight decay is beyond what a float holds");
   } catch (const std::invalid_argument& error) {
-    found.push_back({{"optimizer"}, whose + error.what(), ""});
+    if (!group) options = {option_of(error.what())};
+    found.push_back({options, whose + error.what(), ""});
   }
-  refuse_if(!(lr * weight_decay < 1e30), found, {"schedule.lr", "optimizer.weight_decay"},
-            whose + "learning rate times weight decay is beyond what a float holds");
 }
 
+// Groups have what is wrong with all others, too: it is told once.
 void check_updates(const Options& options, double lr, OptionProblems& found) {
   const double decay = options.optimizer.weight_decay;
-  check_update(options.optimizer, lr, decay, "", found);
+  const size_t before = found.size();
+  check_update(options.optimizer, lr, decay, nullptr, found);
+  if (found.size() > before) return;
   for (const ParamGroup& group : options.groups)
     check_update(options.optimizer, lr * group.lr_scale,
-                 group.weight_decay.value_or(decay),
-                 "parameter group '" + group.pattern + "': ", found);
+                 group.weight_decay.value_or(decay), &group, found);
 }
 
 void check_type(const std::string& name, DType type, std::initializer_list<DType> known,

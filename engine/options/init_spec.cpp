@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <sstream>
 #include <utility>
 
@@ -9,6 +10,9 @@
 
 namespace zero {
 namespace {
+
+constexpr double kLargest = std::numeric_limits<float>::max();
+constexpr double kMostWindows = 1000;  // in a deviation
 
 // Of what is not constant.
 Draw draw_of(const InitSpec& spec) {
@@ -71,12 +75,17 @@ std::string to_string(const InitSpec& spec) {
 std::string problem_of(const InitSpec& spec) {
   using Kind = InitSpec::Kind;
   const bool is_truncated = spec.kind == Kind::kTruncatedNormal;
-  for (const double number : {spec.a, spec.b, spec.low, spec.high})
-    if (!std::isfinite(number) && !(is_truncated && std::isinf(number)))
-      return "finite numbers";
+  for (const double number : {spec.a, spec.b})
+    if (!(std::abs(number) <= kLargest)) return "numbers that a float holds";
   if (spec.kind == Kind::kUniform && spec.a > spec.b) return "low <= high";
+  if (spec.kind == Kind::kUniform && spec.b - spec.a > kLargest)
+    return "high - low that a float holds";
   if (is_truncated && !(spec.low <= spec.high)) return "low <= high";
   if ((is_truncated || spec.kind == Kind::kNormal) && !(spec.b >= 0)) return "std >= 0";
+  // Its quantiles are told apart in fp32.
+  if (is_truncated && spec.high > spec.low &&
+      spec.b > kMostWindows * (spec.high - spec.low))
+    return "std of at most 1000 times high - low; else uniform";
   return "";
 }
 

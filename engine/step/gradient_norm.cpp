@@ -8,14 +8,15 @@
 namespace zero {
 namespace {
 
-bool all_finite(const StoredValues& values) {
+bool all_finite(const StoredValues& values, float factor) {
   constexpr int64_t kFew = 1 << 16;
   const auto numel = static_cast<int64_t>(values.size());
   std::vector<float> some(std::min(numel, kFew));
   for (int64_t begin = 0; begin < numel; begin += kFew) {
     some.resize(std::min(kFew, numel - begin));
     values.read(begin, some);
-    if (!std::ranges::all_of(some, [](float value) { return std::isfinite(value); }))
+    if (!std::ranges::all_of(some,
+                             [=](float value) { return std::isfinite(value * factor); }))
       return false;
   }
   return true;
@@ -60,12 +61,13 @@ double GradientNorm::reduce(double factor, Ranks& ranks) const {
 }
 
 std::string first_non_finite(const UnitPlan& plan, const std::vector<std::string>& fqns,
-                             ShardStore& shards, Ranks& ranks) {
+                             ShardStore& shards, float factor, Ranks& ranks) {
   int64_t first = std::numeric_limits<int64_t>::max();
   for (size_t p = 0; p < plan.parts.size(); ++p) {
     if (plan.parts[p].is_frozen) continue;
     for (const ParamPiece& piece : pieces_of(plan.parts[p].layout, ranks.rank())) {
-      const bool finite = all_finite(shards[p].gradients(piece.shard_begin, piece.numel));
+      const bool finite =
+          all_finite(shards[p].gradients(piece.shard_begin, piece.numel), factor);
       const int64_t param = plan.parts[p].params[piece.param];
       if (!finite) first = std::min(first, param);
     }

@@ -42,10 +42,10 @@ class GradientNorm {
   bool has_nan_ = false;
 };
 
-// The FQN of the first parameter (in plan order) with a non-finite gradient on any rank;
-// "" if there is none. Collective.
+// The FQN of the first parameter (in plan order) with a gradient on any rank that is not
+// finite, or not when multiplied by `factor`; "" if there is none. Collective.
 std::string first_non_finite(const UnitPlan& plan, const std::vector<std::string>& fqns,
-                             ShardStore& shards, Ranks& ranks);
+                             ShardStore& shards, float factor, Ranks& ranks);
 
 // What gradients are multiplied with so that their norm is at most `clip`; 1 if clip is 0
 // (torch's clip_grad_norm_: clip / (norm + 1e-6), at most 1).

@@ -13,7 +13,7 @@ bool is_loss_scale(int64_t value) {
 LossScaleState next(const LossScaleState& state, bool has_overflowed,
                     const LossScaleOptions& options) {
   if (has_overflowed) return {std::max(state.scale / 2, options.min), 0};
-  if (state.num_clean + 1 < options.window) return {state.scale, state.num_clean + 1};
+  if (state.num_clean < options.window - 1) return {state.scale, state.num_clean + 1};
   return {std::min(state.scale * 2, kLargestLossScale), 0};
 }
 

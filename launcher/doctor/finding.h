@@ -190,10 +190,6 @@ Findings judge(const ProcessorFacts& facts);
 // times as long as in fp32. Of those that cannot be asked it is believed.
 bool has_bf16_instructions();
 
-// The least CPUs' time that the control groups of this process allow; 0: no limit. `root`
-// is where /proc and /sys are looked for.
-double cpu_quota(const std::string& root = "");
-
 int64_t count(const Diagnosis& diagnosis, Mark mark);
 
 // For people: a line for each finding, a second one with the cure.

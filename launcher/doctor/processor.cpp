@@ -2,9 +2,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
 
-#include "base/files.h"
 #include "launcher/doctor/finding.h"
 #include "offload/affinity.h"
 #include "offload/kernels.h"
@@ -12,20 +10,6 @@
 
 namespace zero::launcher {
 namespace {
-
-// CPUs' time; 0: this group does not limit.
-double quota_of(const ControlGroup& group) {
-  double quota = 0, period = 0;
-  if (group.version == 1) {
-    quota =
-        static_cast<double>(read_number(group.folder + "/cpu.cfs_quota_us").value_or(0));
-    period =
-        static_cast<double>(read_number(group.folder + "/cpu.cfs_period_us").value_or(0));
-  } else {
-    std::ifstream(group.folder + "/cpu.max") >> quota >> period;  // "max 100000"
-  }
-  return quota > 0 && period > 0 ? quota / period : 0;
-}
 
 Finding judge_cores(const ProcessorFacts& facts) {
   const std::string text = fmt::format("{} of {} CPUs, {} cores", facts.num_current,
@@ -112,15 +96,6 @@ bool has_bf16_instructions() {
 #else
   return true;
 #endif
-}
-
-double cpu_quota(const std::string& root) {
-  double least = 0;
-  for (const ControlGroup& group : control_groups("cpu", root)) {
-    const double quota = quota_of(group);
-    if (quota > 0 && (least == 0 || quota < least)) least = quota;
-  }
-  return least;
 }
 
 }  // namespace zero::launcher

@@ -26,6 +26,11 @@ std::optional<std::vector<int>> own_affinity(const std::vector<int>& open_cpus,
   return fair_share(open_cpus, local_rank, local_size);
 }
 
+int share_of_quota(int share, double quota, int local_size) {
+  if (quota == 0) return share;
+  return std::clamp(static_cast<int>(quota / local_size), 1, share);
+}
+
 Cores take_cores(const World& world, bool may_bind) {
   const int rank = world.local_rank(), size = world.local_size();
   const std::vector<int> before = current_affinity();
@@ -44,7 +49,8 @@ Cores take_cores(const World& world, bool may_bind) {
       cores.note += fmt::format(" (was pinned to {})", format_cpus(before));
   }
   const size_t fair = fair_share(node_cpus, rank, size).size();
-  cores.share = static_cast<int>(std::min(cores.cpus.size(), fair));
+  cores.share = share_of_quota(static_cast<int>(std::min(cores.cpus.size(), fair)),
+                               cpu_quota(), size);
   return cores;
 }
 

@@ -31,6 +31,10 @@ struct Cores {
 std::optional<std::vector<int>> own_affinity(const std::vector<int>& open_cpus,
                                              int local_rank, int local_size);
 
+// Of so many cores: what all ranks of a node, whose control group has that many CPUs'
+// time (0: no limit), can keep busy; at least one.
+int share_of_quota(int share, double quota, int local_size);
+
 // Widen this process where wider_affinity() says so, pin one that was started here to
 // own_affinity(), both if `may_bind`; tell what it may use. To be called before the first
 // thread that computes.

@@ -84,6 +84,7 @@ TEST(CheckOptions, StepsThatDoNotFitTogether) {
   EXPECT_THAT(steps(Kind::kConstant, 5, 0), IsEmpty());
   EXPECT_THAT(steps(Kind::kLinear, 0, 0), ElementsAre("total_steps is 0"));
   EXPECT_THAT(steps(Kind::kLinear, -1, 100), ElementsAre("warmup_steps is -1"));
+  EXPECT_THAT(steps(Kind::kWsd, 0, 100, -3), ElementsAre("decay_steps is -3"));
   EXPECT_THAT(steps(Kind::kLinear, 101, 100),
               ElementsAre("warmup_steps 101 is above steps 100"));
   EXPECT_THAT(steps(Kind::kWsd, 10, 100, 90), IsEmpty());
@@ -157,7 +158,9 @@ TEST(CheckOptions, InitialValuesAreOnesThatCanBeDrawn) {
     EXPECT_THAT(with_init(spec), IsEmpty()) << to_string(spec);
   for (const InitSpec& spec :
        {uniform(1, -1), normal(0, -1), normal(NAN, 1), constant(INFINITY),
-        truncated_normal(0, 1, 2, -2), truncated_normal(0, NAN, -2, 2)})
+        truncated_normal(0, 1, 2, -2), truncated_normal(0, NAN, -2, 2),
+        truncated_normal(0, INFINITY, -2, 2), truncated_normal(0, 1e8, -1, 1),
+        constant(1e39), normal(0, 1e39), uniform(-3e38, 3e38)})
     EXPECT_THAT(with_init(spec), ElementsAre("'h.*' starts as " + to_string(spec)));
 }
 
@@ -177,6 +180,22 @@ TEST(CheckOptions, GroupsAreCheckedWithTheirOwnNumbers) {
   EXPECT_THAT(with_group(1, 1e35),
               ElementsAre("parameter group 'h.*': learning rate times weight decay is "
                           "beyond what a float holds"));
+}
+
+TEST(CheckOptions, ARefusedConstantIsToldOnceWithItsOption) {
+  const auto problem = [](const std::function<void(Options&)>& change) {
+    Options options;
+    options.groups = {{"h.*", 0.5, {}, false}};
+    change(options);
+    const auto all = problems_of(options, 1, UnitMemory::kGpu);
+    return all.size() == 1 ? all[0].options : std::vector<std::string>{"several"};
+  };
+  EXPECT_THAT(problem([](Options& o) { o.optimizer.weight_decay = 1e300; }),
+              ElementsAre("optimizer.weight_decay"));
+  EXPECT_THAT(problem([](Options& o) { o.optimizer.beta2 = 1; }),
+              ElementsAre("optimizer.betas"));
+  EXPECT_THAT(problem([](Options& o) { o.groups[0].weight_decay = -1; }),
+              ElementsAre("groups"));
 }
 
 TEST(CheckOptions, WhatBelongsToAnotherTypeIsRefused) {

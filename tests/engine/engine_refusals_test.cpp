@@ -161,7 +161,14 @@ TEST_F(EngineRefusals, RanksThatDifferAreTold) {
           : engine.set_full_parameter("units.0.w", torch::full({3}, -7));
   });
   expect_diverged([](Engine& engine, MlpImpl& model, bool first) {
-    engine.set_learning_rate(first ? 0.1 : 0.2);
+    engine.set_learning_rate(first ? 0.1 : 0.1000001);
+    MlpImpl* const pointer = &model;
+    engine.backward(engine.forward(pointer, values({4, 3})), 1);
+    engine.step();
+  });
+  options.dtype = DType::kFp16;
+  expect_diverged([](Engine& engine, MlpImpl& model, bool first) {
+    engine.set_loss_scale({first ? 256 : 128, 0});
     MlpImpl* const pointer = &model;
     engine.backward(engine.forward(pointer, values({4, 3})), 1);
     engine.step();

@@ -229,6 +229,21 @@ TEST_F(EngineStep, ALossThatIsNotFiniteSkipsTheStepByItself) {
   }
 }
 
+// Its sum is a float yet; in the mean over few targets it is none.
+TEST_F(EngineStep, AGradientThatNoFloatHoldsSkipsTheStep) {
+  options.nominal_targets = 4096;
+  options.micro_batches_per_rank = 4;
+  auto model = std::make_shared<LineImpl>();
+  Engine engine(model, options);
+  at::Tensor large = torch::zeros({130});
+  large[0] = 3e38;
+  for (const int num_targets : {1, 0, 0, 0})
+    engine.backward(engine.forward(model, large, torch::zeros({3, 1})), num_targets);
+  const StepReport report = engine.step();
+  EXPECT_TRUE(report.skipped);
+  EXPECT_EQ(report.first_bad, "w");
+}
+
 TEST_F(EngineStep, OneBadRankStopsAll) {
   on_ranks(3, [&](std::unique_ptr<Ranks> comm) {
     const bool is_bad = comm->rank() == 1;

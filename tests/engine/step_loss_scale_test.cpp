@@ -57,6 +57,7 @@ TEST(LossScale, IsAPowerOfTwoThatIsNotTooLarge) {
 TEST(LossScale, WhatAnotherRunKeptGoesOn) {
   EXPECT_EQ(next({64, 1999}, false, {.window = 10}), (LossScaleState{128, 0}));
   EXPECT_EQ(next({2, 5}, true, {.init = 8, .min = 4}), (LossScaleState{4, 0}));
+  EXPECT_EQ(next({64, INT64_MAX}, false, {.window = 10}), (LossScaleState{128, 0}));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "launcher/doctor/finding.h"
+#include "offload/topology.h"
 #include "tests/launcher/doctor/found.h"
 
 namespace zero::launcher::machine_test {

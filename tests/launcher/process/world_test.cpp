@@ -167,6 +167,13 @@ TEST(Binding, ARankThatWasStartedHereGetsItsShare) {
   EXPECT_FALSE(own_affinity({0, 1}, 2, 3)) << "more ranks than CPUs";
 }
 
+TEST(Binding, AQuotaIsSharedByTheRanksOfANode) {
+  EXPECT_EQ(share_of_quota(8, 0, 2), 8) << "no limit";
+  EXPECT_EQ(share_of_quota(8, 5.5, 2), 2);
+  EXPECT_EQ(share_of_quota(8, 1.5, 2), 1);
+  EXPECT_EQ(share_of_quota(8, 32, 2), 8);
+}
+
 TEST(Binding, OthersStayAsTheyAre) {
   EXPECT_FALSE(wider_affinity({0}, {0, 1}, 0, 2));                    // has its share
   EXPECT_FALSE(wider_affinity({0, 1, 2}, {0, 1, 2, 3, 4, 5}, 0, 1));  // somebody chose
