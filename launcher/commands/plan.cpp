@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "launcher/commands/verbs.h"
 #include "launcher/huggingface/adapter_folder.h"
@@ -91,18 +90,6 @@ PlanAnswer answer_for(const Wish& wish, const ModelFamily& family) {
 }
 
 // What fits on this node, as a file for --config. Nobody's file is written over.
-// What a run chooses by its other settings is left to it, where nobody said it.
-std::set<std::string> left_to_a_run(const Settings& settings, const RawValues& given) {
-  const Settings chosen = defaults_beside(settings), fixed;
-  std::set<std::string> keys;
-  for (const Setting& setting : setting_table()) {
-    const bool is_chosen = setting.value(chosen) != setting.value(fixed) &&
-                           setting.value(chosen) == setting.value(settings);
-    if (is_chosen && !given.contains(setting.key)) keys.insert(setting.key);
-  }
-  return keys;
-}
-
 void write_settings(const std::string& path, const PlanAnswer& answer,
                     const RawValues& given) {
   const bool is_advised = answer.nearest && answer.nearest->num_nodes == 1;
@@ -113,7 +100,7 @@ void write_settings(const std::string& path, const PlanAnswer& answer,
   const Settings& settings =
       answer.all_fits() ? answer.wish.settings : answer.nearest->wish.settings;
   write_new_file(path, {"--write FILE", "the settings"}, [&](const WriteBytes& write) {
-    write(to_toml(settings, left_to_a_run(settings, given)));
+    write(to_toml(settings, left_to_run(settings, given)));
   });
 }
 

@@ -1,5 +1,6 @@
 #include <cstdio>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
 
@@ -16,10 +17,14 @@
 #include "launcher/run/saved_run.h"
 #include "launcher/run/training.h"
 #include "launcher/settings/config.h"
+#include "launcher/settings/new_run.h"
 #include "launcher/settings/origins.h"
+#include "launcher/settings/same_settings.h"
 #include "launcher/settings/setting_table.h"
 #include "launcher/settings/values.h"
 #include "zero/errors.h"
+#include "zero/gpu.h"
+#include "zero/ranks.h"
 
 namespace zero::launcher {
 namespace {
@@ -69,43 +74,80 @@ std::optional<EarlierRun> find_earlier_run(const VerbCall& call, ConfigContext c
   }
 }
 
-// Where words are wrong it is not known whether the run goes on, with its data.
-bool may_go_on(const VerbCall& call) {
-  const RawValues given = given_values(call.line, call.environment);
-  const auto out = given.find("out");
-  return !call.line.problems.empty() && out != given.end() &&
-         out->second.words.size() == 1 &&
-         checkpoint::newest_complete(out->second.words[0]).has_value();
+// Where values are wrong, and it is not known what else the run has.
+bool may_go_on(const RawValues& given) {
+  const auto word = [&](const std::string& key) {
+    const auto found = given.find(key);
+    const bool is_one = found != given.end() && found->second.words.size() == 1;
+    return is_one ? found->second.words[0] : "";
+  };
+  const std::string out = word("out"), resume = word("resume");
+  if (given.contains("data") || resume == "never") return false;
+  const bool names_folder = !resume.empty() && !is_keyword(resume);
+  return names_folder || (!out.empty() && checkpoint::newest_complete(out).has_value());
+}
+
+// With what the run of a checkpoint tells. Values that are wrong are told alone then.
+Settings settings_of(const VerbCall& call, const RawValues& given,
+                     const std::optional<EarlierRun>& earlier, ConfigContext context) {
+  if (earlier)
+    (earlier->tells_all ? context.base : context.going_on) = &earlier->settings;
+  else
+    context.checks_fit = !may_go_on(given);
+  return read_settings(call.line, call.environment, context);
+}
+
+// What nobody gave and a run chooses is left to it, but in one that goes on.
+void print_config(const Settings& settings, const RawValues& given, bool goes_on) {
+  print_text(
+      to_toml(settings, goes_on ? std::set<std::string>() : left_to_run(settings, given)),
+      "the result");
+}
+
+// Before data are read. Rank 0 alone looks, as a run may just be saving.
+void require_checkpoint(const VerbCall& call, const Settings& settings) {
+  if (call.rank() == 0 && settings.resume != "auto")
+    plan_resume(settings.resume, settings.out);
+}
+
+// Their data may lie elsewhere on each host: their contents are compared.
+void require_same_command(const VerbCall& call, const Settings& settings,
+                          const World& world) {
+  Lines lines = lines_of_settings(settings, {"data", "eval_data"});
+  lines.add("dry_run", call.line.dry_run);
+  require_same_settings(lines, *world.make_ranks());
 }
 
 int train(const VerbCall& call) {
   catch_stop_signals();
+  const bool prints = call.line.print_config;
   ConfigContext context{.num_ranks = call.announced ? call.announced->size : 1,
                         .ranks_from = call.announced ? call.announced->source : "",
                         .may_start_ranks = !call.announced,
-                        .is_complete = !call.line.print_config && !may_go_on(call),
+                        .is_complete = !prints,
                         .may_begin = true,
                         .models = &call.models};
+  if (!prints) context.has_gpu = [] { return num_gpus() > 0; };
   const std::optional<EarlierRun> earlier = find_earlier_run(call, context);
-  if (earlier)
-    (earlier->tells_all ? context.base : context.going_on) = &earlier->settings;
-  const Settings settings = read_settings(call.line, call.environment, context);
-  if (call.line.print_config) {
-    if (call.rank() == 0) print_text(to_toml(settings), "the result");
+  const RawValues given = given_values(call.line, call.environment);
+  const Settings settings = settings_of(call, given, earlier, context);
+  if (prints) {
+    if (call.rank() == 0) print_config(settings, given, earlier.has_value());
     return static_cast<int>(ExitCode::kDone);
   }
   check_start(call.environment, call.announced, settings.ranks);
+  require_checkpoint(call, settings);
   if (!call.announced && (settings.ranks > 1 || !settings.hosts.empty()))
     return start_ranks({static_cast<int>(settings.ranks), settings.hosts, call.line.words,
                         stop_file(settings.out)});
-  if (context.base && call.rank() == 0)
-    tell(wrapped(origins_text(given_values(call.line, call.environment),
-                              earlier->settings, earlier->checkpoint),
+  if (earlier && earlier->tells_all && call.rank() == 0)
+    tell(wrapped(origins_text(given, earlier->settings, earlier->checkpoint),
                  width_of_stdout(), 2));
   World world(call.announced);
   Training training(settings, call.models, world);
   return run_or_end(world, [&] {
     world.watch(settings.hang_timeout);
+    require_same_command(call, settings, world);
     check_ranks(settings, world.size());
     return call.line.dry_run ? training.look_at_data() : training.run();
   });

@@ -33,6 +33,7 @@
 #include "launcher/settings/config.h"
 #include "launcher/settings/derived.h"
 #include "launcher/settings/lora_setting.h"
+#include "launcher/settings/same_settings.h"
 #include "launcher/settings/values.h"
 #include "launcher/text/python_child.h"
 #include "launcher/text/text_options.h"
@@ -292,6 +293,7 @@ int use_checkpoint(const std::string& verb, const VerbCall& call,
     const Settings base = settings_for_use(loaded.checkpoint.run.settings);
     loaded.settings = read_settings(
         line, call.environment, {.verb = verb, .base = &base, .models = &call.models});
+    require_same_settings(lines_of_settings(loaded.settings), *ranks);
     // Who waits for a person waits as long as that takes.
     if (!loaded.settings.sample_interactive) world.watch(loaded.settings.hang_timeout);
     set_up_process(loaded.settings, world);

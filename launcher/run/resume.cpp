@@ -7,10 +7,12 @@
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
+#include "checkpoint/compare.h"
 #include "checkpoint/error.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/verify.h"
 #include "engine/comm/agreement.h"
+#include "engine/save/saved_arrays.h"
 #include "launcher/run/console.h"
 #include "zero/engine.h"
 #include "zero/errors.h"
@@ -57,6 +59,20 @@ void read_base(const ReadFrozen& read_frozen, const FrozenSource& source,
               error.file(), "the folder as it was, or another --init-from");
 }
 
+// What keeps the checkpoint from fitting the model, as lines, but for what it may lack
+// and have; that of optimizers aside.
+std::vector<std::string> other_tensors(Engine& engine, const FrozenSource& frozen,
+                                       const LoadOptions& allowed,
+                                       const checkpoint::Manifest& manifest) {
+  std::vector<checkpoint::StoredTensor> expected;
+  for (const ShardView& view : engine.shards())
+    expected.push_back({checkpoint::Kind::kParam, view.fqn, DType::kFp32, view.shape});
+  for (const BufferView& view : engine.buffers()) expected.push_back(tensor_of(view));
+  checkpoint::Allowances allowances{allowed.allow_missing, allowed.allow_extra};
+  for (std::string& fqn : frozen.fqns()) allowances.missing.push_back(std::move(fqn));
+  return compare(expected, manifest, /*with_state=*/false, allowances);
+}
+
 Resumed load(Engine& engine, const std::string& folder, const SavedRun& now,
              const ReadFrozen& read_frozen) {
   std::string config;  // of the run that saved; rank 0's
@@ -75,7 +91,9 @@ Resumed load(Engine& engine, const std::string& folder, const SavedRun& now,
     // Which weights they must be, checksums tell.
     if (!before.frozen.path.empty() && !asked.settings.init_from.empty())
       asked.settings.init_from = before.settings.init_from;
-    check_same_run(before, asked, folder);
+    check_same_run(before, asked, folder,
+                   other_tensors(engine, before.frozen, allowances_of(now.settings),
+                                 reader.manifest()));
     config = reader.manifest().config;
   });
   const SavedRun before = parse_saved_run(engine.control().broadcast(config), folder);

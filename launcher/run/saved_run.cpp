@@ -10,6 +10,7 @@
 #include "engine/watch/activity.h"
 #include "launcher/data/token_source.h"
 #include "launcher/process/stop.h"
+#include "launcher/run/resume.h"
 #include "launcher/settings/chosen_model.h"
 #include "launcher/settings/derived.h"
 #include "launcher/settings/shallow_json.h"
@@ -93,6 +94,48 @@ std::string explain(const ChangedSetting& change, const std::string& schedule) {
     text += fmt::format(": under schedule {} every later learning rate changes with it",
                         schedule);
   return text;
+}
+
+// A line for each.
+std::string explain(const std::vector<ChangedSetting>& changes,
+                    const std::string& schedule) {
+  std::string text;
+  for (const ChangedSetting& change : changes)
+    text += "\n  - " + explain(change, schedule);
+  return text;
+}
+
+// The cure that always works.
+std::string old_values(const std::vector<ChangedSetting>& changes) {
+  std::string old;
+  for (const ChangedSetting& change : changes) {
+    const Setting* setting = find_setting(change.key);
+    if (setting && change.key != "data") old += given_before(*setting, change.before);
+  }
+  return old.empty() ? "the old data" : "the old values:" + old;
+}
+
+// Do the model's tensors follow from it?
+bool shapes_model(const ChangedSetting& change) {
+  const Setting* setting = find_setting(change.key);
+  return setting &&
+         (setting->group == "model" || change.key == "seq_len" || change.key == "data");
+}
+
+// No override makes the checkpoint's tensors those of another model. Where no setting
+// has made it another one, the checkpoint is.
+void refuse_other_model(const SavedRun& before, SavedRun now, const std::string& where,
+                        const std::vector<std::string>& other_tensors) {
+  now.settings.overrides.clear();
+  std::vector<ChangedSetting> changes = differences(before, now);
+  std::erase_if(changes, [](const ChangedSetting& c) { return !shapes_model(c); });
+  if (changes.empty() || other_tensors.empty()) return;
+  std::string tensors;
+  for (const std::string& line : first_few(other_tensors)) tensors += "\n  " + line;
+  throw Error(ExitCode::kUsage,
+              "no override makes a checkpoint fit another model:" +
+                  explain(changes, now.settings.schedule) + tensors,
+              where, old_values(changes) + "; or another --out, to start anew");
 }
 
 // Without what belongs to a machine or to tests, and without these.
@@ -257,33 +300,34 @@ std::vector<ChangedSetting> differences(const SavedRun& before, const SavedRun& 
     changes.push_back({"steps", std::to_string(before.settings.steps),
                        std::to_string(now.settings.steps)});
   }
-  std::erase_if(changes, [&](const ChangedSetting& change) {
+  const auto is_allowed = [&](const std::string& key) {
     const std::vector<std::string>& allowed = now.settings.overrides;
-    return std::ranges::find(allowed, change.key) != allowed.end();
+    return std::ranges::find(allowed, key) != allowed.end();
+  };
+  // Its constants go with an optimizer.
+  const bool has_other_rule =
+      before.settings.optimizer != now.settings.optimizer && is_allowed("optimizer");
+  std::erase_if(changes, [&](const ChangedSetting& change) {
+    return is_allowed(change.key) ||
+           (has_other_rule && readers_of_constants().contains(change.key));
   });
   return changes;
 }
 
-void check_same_run(const SavedRun& before, const SavedRun& now,
-                    const std::string& where) {
+void check_same_run(const SavedRun& before, const SavedRun& now, const std::string& where,
+                    const std::vector<std::string>& other_tensors) {
   const std::vector<ChangedSetting> changes = differences(before, now);
-  if (changes.empty()) return;
-  std::string text =
-      fmt::format("{} setting(s) are not those of the checkpoint:", changes.size());
-  std::string keys, old;
-  bool can_change = true;
-  for (const ChangedSetting& change : changes) {
-    text += "\n  - " + explain(change, now.settings.schedule);
-    keys += " " + change.key;
-    const Setting* setting = find_setting(change.key);
-    can_change = can_change && setting && setting->group != "model";
-    if (setting && change.key != "data") old += given_before(*setting, change.before);
-  }
-  std::string cure = old.empty() ? "the old data" : "the old values:" + old;
-  // The tensors of another model are others.
-  if (can_change)
+  if (changes.empty()) return refuse_other_model(before, now, where, other_tensors);
+  std::string keys;
+  for (const ChangedSetting& change : changes) keys += " " + change.key;
+  std::string cure = old_values(changes);
+  if (other_tensors.empty())
     cure += "; or --resume must --override" + keys + ", to go on with the new ones";
-  throw Error(ExitCode::kUsage, text, where, cure + "; or another --out, to start anew");
+  throw Error(
+      ExitCode::kUsage,
+      fmt::format("{} setting(s) are not those of the checkpoint:", changes.size()) +
+          explain(changes, now.settings.schedule),
+      where, cure + "; or another --out, to start anew");
 }
 
 std::string changed_rate(const Settings& before, const Settings& now, int64_t step) {

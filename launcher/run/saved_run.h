@@ -123,8 +123,10 @@ bool evaluates_as(const Settings& before, const Settings& now);
 // that `now.settings.overrides` names are allowed; data that only moved is the same.
 std::vector<ChangedSetting> differences(const SavedRun& before, const SavedRun& now);
 
-// Throws one Error(kUsage) that lists all differences and how to go on.
-void check_same_run(const SavedRun& before, const SavedRun& now,
-                    const std::string& where);
+// Throws one Error(kUsage) that lists all differences and how to go on. `other_tensors`
+// tells in lines what the checkpoint's tensors differ in from the model's: then none of
+// its settings may be overridden.
+void check_same_run(const SavedRun& before, const SavedRun& now, const std::string& where,
+                    const std::vector<std::string>& other_tensors = {});
 
 }  // namespace zero::launcher

@@ -113,6 +113,8 @@ void Training::open_folder() {
   for (auto* paths : {&identity_.settings.data, &identity_.settings.eval_data})
     for (std::string& path : *paths) path = lasting_path(path);
   identity_.data = agree_on_data(*source_, world_.local_rank() == 0, engine_->control());
+  if (eval_source_)
+    agree_on_data(*eval_source_, world_.local_rank() == 0, engine_->control());
   identity_.vocab = shape_.vocab();
   identity_.model = shape_.config;
   identity_.classes = source_->class_names();

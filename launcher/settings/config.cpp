@@ -1,6 +1,7 @@
 #include "launcher/settings/config.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -145,22 +146,68 @@ Problems choose_length(const RawValues& given, Settings& settings) {
 
 using Sources = std::array<RawValues, 3>;
 
+// No default, and what the run had that goes on.
+bool is_of_checkpoint(const std::string& key, const Settings& settings,
+                      const ConfigContext& context) {
+  const Settings* before = context.base ? context.base : context.going_on;
+  const Setting& setting = *find_setting(key);
+  return context.verb == "train" && before &&
+         setting.value(settings) == setting.value(*before) &&
+         setting.value(settings) != setting.value(Settings());
+}
+
 // Where the settings that do not fit together were set: "--lr, a.toml line 2". Of many,
 // those that the text names.
 std::string origins_of(const Conflict& conflict, const Sources& sources,
-                       const ConfigContext& context) {
-  std::string all, named;
+                       const ConfigContext& context, const Settings& settings) {
+  std::vector<std::string> all, named;
+  const auto add = [](const std::string& origin, std::vector<std::string>& origins) {
+    if (std::ranges::count(origins, origin) == 0) origins.push_back(origin);
+  };
   for (const std::string& key : conflict.keys) {
     std::string origin = key == "ranks" ? context.ranks_from : "";
     for (const RawValues& source : sources)
       if (const auto found = source.find(key); found != source.end())
         origin = found->second.origin;
+    if (origin.empty() && is_of_checkpoint(key, settings, context))
+      origin = "the checkpoint";
     if (origin.empty()) continue;
-    all += (all.empty() ? "" : ", ") + origin;
-    if (conflict.text.find(key) != conflict.text.npos)
-      named += (named.empty() ? "" : ", ") + origin;
+    add(origin, all);
+    if (conflict.text.find(key) != conflict.text.npos) add(origin, named);
   }
-  return named.empty() ? all : named;
+  return fmt::format("{}", fmt::join(named.empty() ? all : named, ", "));
+}
+
+// What an optimizer was told says nothing to another one.
+void forget_other_optimizer(const Settings& base, const IsGiven& is_given,
+                            Settings& settings) {
+  if (settings.optimizer == base.optimizer) return;
+  for (const auto& [key, readers] : readers_of_constants()) {
+    const Setting& setting = *find_setting(key);
+    if (!is_given(key)) assign(setting, raw_of(setting.value(Settings())), settings);
+  }
+}
+
+// What is given for a GPU, and is nothing to a CPU. Ranks may share a GPU that is not
+// there: there is none that they would quarrel about.
+std::vector<Conflict> conflicts_without_gpu(Settings settings,
+                                            const ConfigContext& context,
+                                            const IsGiven& is_given) {
+  settings.device = "cpu";
+  std::vector<Conflict> found = find_conflicts(settings, context);
+  std::erase_if(found, [&](const Conflict& conflict) {
+    const auto is_told = [&](const std::string& key) {
+      return key != "device" && key != "share_gpu" && is_given(key);
+    };
+    return std::ranges::count(conflict.keys, "device") == 0 ||
+           std::ranges::none_of(conflict.keys, is_told);
+  });
+  if (found.empty() || context.has_gpu()) return {};
+  const std::string device = "device is cpu";
+  for (Conflict& conflict : found)
+    if (const size_t at = conflict.text.find(device); at != std::string::npos)
+      conflict.text.replace(at, device.size(), "device auto found no GPU");
+  return found;
 }
 
 // Each source replaces what those before it have set; a mistake is told even where it is
@@ -225,6 +272,7 @@ Settings read_settings(const CommandLine& line,
       settings.model = family->name;
   if (!context.base && context.may_begin)
     choose_for_run(settings, context.going_on, is_given);
+  if (context.base) forget_other_optimizer(*context.base, is_given, settings);
   if (context.may_begin) {
     choose_accumulate(settings, context.base ? context.base : context.going_on, is_given);
     if (context.base && settings.warmup_steps == kUsualWarmup)
@@ -241,12 +289,18 @@ Settings read_settings(const CommandLine& line,
       actual.num_ranks > 0)
     settings.global_batch =
         next_multiple(settings.global_batch, settings.micro_batch * actual.num_ranks);
-  const std::vector<Conflict> conflicts =
-      context.checks_fit ? find_conflicts(settings, actual) : std::vector<Conflict>();
+  // The hosts of a file may have GPUs where this one has none.
+  const bool is_here = settings.hosts.empty() || !context.may_start_ranks;
+  std::vector<Conflict> conflicts;
+  if (context.checks_fit) conflicts = find_conflicts(settings, actual);
+  if (context.checks_fit && context.has_gpu && settings.device == "auto" && is_here)
+    std::ranges::move(conflicts_without_gpu(settings, actual, is_given),
+                      std::back_inserter(conflicts));
   for (const Conflict& conflict : conflicts) {
     // With a default in the place of what could not be read, a conflict says nothing.
     if (std::ranges::none_of(conflict.keys, is_unread))
-      problems.push_back({conflict.text, origins_of(conflict, sources, context)});
+      problems.push_back(
+          {conflict.text, origins_of(conflict, sources, context, settings)});
   }
   if (!problems.empty()) throw to_error(problems, context.verb);
   return settings;

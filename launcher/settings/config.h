@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,8 @@ struct ConfigContext {
   bool may_begin = false;
   const Settings* going_on = nullptr;
   const ModelFamilies* models = nullptr;  // nullptr: model names are not checked
+  // Asked where something is given for a GPU, and device is auto. Empty: nobody knows.
+  std::function<bool()> has_gpu = {};
 };
 
 // Settings from flags, else environment ("KEY=value", as in environ), else file, else

@@ -76,23 +76,40 @@ bool is_changed(const Settings& s, const std::string& key) {
 
 // What was set for an optimizer that does not read it.
 void check_optimizer(const Settings& s, Conflicts& found) {
-  const auto belongs = [&](const std::string& key,
-                           const std::vector<std::string>& readers) {
+  for (const auto& [key, readers] : readers_of_constants())
     add_if(is_changed(s, key) && std::ranges::count(readers, s.optimizer) == 0, found,
            {key, "optimizer"},
            fmt::format("{} belongs to optimizer {}, not to {}", key,
                        alternatives(readers), s.optimizer));
-  };
-  belongs("betas", {"adamw", "lion"});
-  belongs("eps", {"adamw", "adagrad"});
-  belongs("momentum", {"sgd"});
-  belongs("nesterov", {"sgd"});
 }
 
-void check_texts(const Settings& s, Conflicts& found) {
+// A run that goes on may have a tokenizer of its own.
+void check_texts(const Settings& s, const ConfigContext& context, Conflicts& found) {
   add_if(
       s.bytes && !s.tokenizer.empty(), found, {"bytes", "tokenizer"},
       "bytes learns the bytes of files, tokenizer makes tokens of them: leave one out");
+  const bool begins = !context.base && !context.going_on;
+  const bool may_have_tokenizer = !s.tokenizer.empty() || !s.init_from.empty();
+  if (!begins || (may_have_tokenizer && !s.bytes)) return;
+  for (const std::string key : {"separator", "token_cache", "train_on", "end_of_turn",
+                                "special_in_content", "chat_date", "too_long", "pack"})
+    add_if(is_changed(s, key), found, {key},
+           key +
+               " needs a tokenizer (--tokenizer DIR, or --init-from a folder that has "
+               "one)");
+}
+
+// What a run has held out it may train on only where that is overridden.
+void check_held_out(const Settings& s, const ConfigContext& context, Conflicts& found) {
+  const bool goes_on = context.base || context.going_on;
+  add_if(!s.eval_data.empty() && s.eval_fraction > 0, found,
+         {"eval_data", "eval_fraction"},
+         fmt::format("eval_fraction {} holds out samples of data, and eval_data is there "
+                     "to evaluate on; allowed: one of them{}",
+                     s.eval_fraction,
+                     goes_on ? " (--eval-fraction 0 --resume must --override "
+                               "eval_fraction)"
+                             : ""));
 }
 
 void check_device(const Settings& s, Conflicts& found) {
@@ -121,8 +138,8 @@ Conflicts refused_by_engine(const Settings& s, int num_ranks) {
   for (const OptionProblem& problem : problems_of(options, num_ranks, where)) {
     Conflict& conflict = found.emplace_back();
     for (const std::string& option : problem.options) {
-      const auto setting = std::ranges::find(setting_table(), option, &Setting::option);
-      if (setting != setting_table().end()) conflict.keys.push_back(setting->key);
+      for (const Setting& setting : setting_table())
+        if (setting.option == option) conflict.keys.push_back(setting.key);
     }
     conflict.text = problem.what;
     if (!problem.allowed.empty()) conflict.text += "; allowed: " + problem.allowed;
@@ -268,13 +285,9 @@ std::vector<Conflict> find_conflicts(const Settings& s, const ConfigContext& con
   Conflicts refused = refused_by_engine(s, std::max(1, context.num_ranks));
   std::ranges::move(refused, std::back_inserter(found));
   check_optimizer(s, found);
-  check_texts(s, found);
+  check_texts(s, context, found);
   check_device(s, found);
-  add_if(!s.eval_data.empty() && s.eval_fraction > 0, found,
-         {"eval_data", "eval_fraction"},
-         fmt::format("eval_fraction {} holds out samples of data, and eval_data is there "
-                     "to evaluate on; allowed: one of them",
-                     s.eval_fraction));
+  check_held_out(s, context, found);
   for (const std::string key : {"eval_every", "eval_samples", "keep_best"})
     add_if(
         is_changed(s, key) && s.eval_data.empty() && s.eval_fraction == 0, found,

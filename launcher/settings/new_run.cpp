@@ -1,5 +1,7 @@
 #include "launcher/settings/new_run.h"
 
+#include <nlohmann/json.hpp>
+
 namespace zero::launcher {
 namespace {
 
@@ -83,6 +85,18 @@ Settings defaults_beside(const Settings& settings) {
   defaults.device_state_fraction = beside.device_state_fraction;
   defaults.speculate = beside.speculate;
   return defaults;
+}
+
+std::set<std::string> left_to_run(const Settings& settings, const RawValues& given) {
+  const Settings chosen = defaults_beside(settings);
+  std::set<std::string> keys;
+  for (const char* key : {"accumulate", "schedule", "warmup_steps", "eval_fraction",
+                          "device_state_fraction", "speculate"}) {
+    const Setting& setting = *find_setting(key);
+    if (setting.value(chosen) == setting.value(settings) && !given.contains(key))
+      keys.insert(key);
+  }
+  return keys;
 }
 
 }  // namespace zero::launcher

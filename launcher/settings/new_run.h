@@ -1,7 +1,9 @@
 #pragma once
 #include <functional>
+#include <set>
 #include <string>
 
+#include "launcher/settings/setting_table.h"
 #include "launcher/settings/settings.h"
 
 namespace zero::launcher {
@@ -51,5 +53,9 @@ void choose_for_machine(Settings& settings, const IsGiven& is_given);
 
 // The default of every setting in a run with these.
 Settings defaults_beside(const Settings& settings);
+
+// The settings that a run chooses by its others, where nobody said them: a file for
+// --config leaves them to the run.
+std::set<std::string> left_to_run(const Settings& settings, const RawValues& given);
 
 }  // namespace zero::launcher

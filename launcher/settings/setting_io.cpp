@@ -103,6 +103,15 @@ Error to_error(const Problems& problems, const std::string& verb) {
   return {ExitCode::kUsage, text, "", cure};
 }
 
+const std::map<std::string, std::vector<std::string>>& readers_of_constants() {
+  static const std::map<std::string, std::vector<std::string>> readers = {
+      {"betas", {"adamw", "lion"}},
+      {"eps", {"adamw", "adagrad"}},
+      {"momentum", {"sgd"}},
+      {"nesterov", {"sgd"}}};
+  return readers;
+}
+
 std::string key_of(const Setting& setting) { return setting.key; }
 
 std::string flag_of(const Setting& setting) {

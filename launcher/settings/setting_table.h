@@ -64,6 +64,9 @@ struct Setting {
 // All settings in the order of the help page.
 const std::vector<Setting>& setting_table();
 
+// The constants of optimizers by key, each with the optimizers that read it.
+const std::map<std::string, std::vector<std::string>>& readers_of_constants();
+
 // How a setting is written.
 using Spelling = std::string (*)(const Setting&);
 std::string key_of(const Setting& setting);       // seq_len

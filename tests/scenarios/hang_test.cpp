@@ -112,11 +112,20 @@ TEST_F(Hang, SlowWorkThatSignsIsNone) {
   EXPECT_THAT(outcome.err, Not(HasSubstr("gives no sign")));
 }
 
+// One of each kind: the engine's, the launcher's, a place that is given or not; and two
+// that a host may have of its own.
 TEST_F(Hang, AnotherConfigurationOnOneRankIsRefusedBeforeAStep) {
-  const Outcome outcome = run(2, in_rank_1("ZERO_LR=0.5", train("a", {"--steps=2"})));
+  const Outcome outcome =
+      run(2, in_rank_1("ZERO_LR=0.5 ZERO_SHUFFLE=false ZERO_DROPOUT=0.3 "
+                       "ZERO_SAVE_AT_END=false ZERO_CHAOS=1 ZERO_BIND=false "
+                       "ZERO_EVAL_DATA=" +
+                           path("data.txt"),
+                       train("a", {"--steps=2"})));
   EXPECT_EQ(outcome.rc, 87) << outcome.err;
-  EXPECT_THAT(outcome.err, HasSubstr("different options: lr (rank 1)"));
-  EXPECT_TRUE(steps("a").empty());
+  EXPECT_THAT(outcome.err,
+              HasSubstr("different settings: dropout (rank 1), eval_data (rank 1), lr "
+                        "(rank 1), save_at_end (rank 1), shuffle (rank 1)\n"));
+  EXPECT_FALSE(has("a"));
 }
 
 }  // namespace

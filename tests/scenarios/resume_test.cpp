@@ -134,6 +134,10 @@ TEST_F(Resume, TheFolderAloneGoesOnWithTheRunsSettings) {
   const Outcome fewer = run(0, verb("train", {"--out", path("parts"), "--steps=12",
                                               "--lr=1", "--micro-batch=8"}));
   EXPECT_EQ(fewer.rc, 0) << fewer.err;
+  const Outcome wrong =
+      run(0, verb("train", {"--out", path("parts"), "--steps=abc", "--micro-batch=8"}));
+  EXPECT_EQ(wrong.rc, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("zero: steps is \"abc\"; allowed:")) << "and no more";
   const Outcome none = run(0, verb("train", {"--out", path("nothing")}));
   EXPECT_EQ(none.rc, 2);
   EXPECT_THAT(none.err, HasSubstr("data is missing"));
@@ -166,6 +170,7 @@ TEST_F(Resume, MustWantsACheckpoint) {
   const Outcome outcome = run(0, train("a", {"--steps=3", "--resume=must"}));
   EXPECT_EQ(outcome.rc, 2);
   EXPECT_THAT(outcome.err, HasSubstr("--resume must"));
+  EXPECT_FALSE(has("a"));
 }
 
 TEST_F(Resume, NeverWantsNone) {
@@ -182,6 +187,8 @@ TEST_F(Resume, AMissingStepNamesTheFlag) {
   EXPECT_EQ(outcome.rc, 2);
   EXPECT_THAT(outcome.err, HasSubstr("--resume"));
   EXPECT_THAT(outcome.err, HasSubstr(step));
+  EXPECT_EQ(run(0, train("b", {"--steps=3", "--resume="})).rc, 2);
+  EXPECT_FALSE(has("b"));
 }
 
 TEST_F(Resume, StartsFromAnotherRunsStep) {
@@ -258,7 +265,8 @@ TEST_F(Resume, AnotherShapeIsNamedWithBothAndIsNoDamage) {
   Words words = train("a", {"--steps=4", "--override", "seq_len"});
   *std::ranges::find(words, "--seq-len=16") = "--seq-len=8";
   const Outcome outcome = run(0, words);
-  EXPECT_EQ(outcome.rc, 5);
+  EXPECT_EQ(outcome.rc, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("seq_len was 16, is 8"));
   EXPECT_THAT(outcome.err,
               HasSubstr("shape params/transformer.wpe.weight: the model has (8"));
   EXPECT_THAT(outcome.err, HasSubstr("the checkpoint has ("));
@@ -335,8 +343,8 @@ TEST_F(Resume, OverflowsOfFp16ArePartOfTheRun) {
 }
 
 TEST_F(Resume, AnotherOptimizerIsRefusedOrStartsItsStateAfresh) {
-  run(0, train("a", {"--steps=2"}));
-  const Words lion = {"--steps=4", "--optimizer=lion", "--lr=1e-4"};
+  run(0, train("a", {"--steps=2", "--betas=0.9,0.99"}));
+  const Words lion = {"--steps=4", "--optimizer=lion", "--lr=1e-4", "--betas=0.9,0.98"};
   const Outcome refused = run(0, train("a", lion));
   EXPECT_EQ(refused.rc, 2);
   EXPECT_THAT(refused.err, HasSubstr("optimizer was \"adamw\", is \"lion\""));
@@ -348,6 +356,11 @@ TEST_F(Resume, AnotherOptimizerIsRefusedOrStartsItsStateAfresh) {
   EXPECT_THAT(fresh.out,
               HasSubstr("optimizer was adamw, is lion: its state starts afresh"));
   EXPECT_EQ(last_of(metrics("a", "step"))["step"], 4);
+  const Outcome alone =
+      run(0, verb("train", {"--out", path("a"), "--steps=5", "--resume=must",
+                            "--optimizer=sgd", "--override", "optimizer"}));
+  EXPECT_EQ(alone.rc, 0) << alone.err;
+  EXPECT_THAT(alone.out, HasSubstr("optimizer was lion, is sgd"));
 }
 
 TEST_F(Resume, AnUnknownOverrideIsRefused) {
@@ -392,7 +405,7 @@ TEST_F(Resume, WhatIsNotGivenIsTheCheckpoints) {
   const Outcome other = begin_and_go_on("other", chosen);
   EXPECT_EQ(other.rc, 0) << other.err;
   EXPECT_THAT(other.out, HasSubstr("the last 125 samples of the data, held out"));
-  const json config = last_of(metrics("other", "run"))["config"];
+  const nlohmann::json config = last_of(metrics("other", "run"))["config"];
   EXPECT_EQ(config["warmup_steps"], 2);
   EXPECT_EQ(config["accumulate"], "model");  // of a CPU auto
 }

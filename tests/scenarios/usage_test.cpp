@@ -68,5 +68,20 @@ TEST_F(Usage, AReaderThatWentAwayStopsNothing) {
   EXPECT_EQ(steps("a").size(), 20u);
 }
 
+TEST_F(Usage, DataForEvaluationsAreTheSameOnAllRanks) {
+  const auto of_rank = [&](const std::string& file, const std::string& text) {
+    return train("a", {"--steps=2", "--eval-data", write(file, text)});
+  };
+  Words words = {"mpirun", "-n", "1"};
+  for (const std::string& word : of_rank("first.txt", std::string(800, 'a')))
+    words.push_back(word);
+  words.insert(words.end(), {":", "-n", "1"});
+  for (const std::string& word : of_rank("second.txt", std::string(900, 'a')))
+    words.push_back(word);
+  const Outcome outcome = run(0, words);
+  EXPECT_EQ(outcome.rc, 6) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("are not rank 0's: 801 items there, 901 here"));
+}
+
 }  // namespace
 }  // namespace zero::scenarios::usage_test

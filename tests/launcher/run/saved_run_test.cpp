@@ -177,6 +177,19 @@ TEST(Differences, WhatDefinesTheRunMayNot) {
   EXPECT_THAT(changed_keys(some_run(), now), ::testing::ElementsAre("global_batch"));
 }
 
+TEST(Differences, ConstantsGoWithTheirOptimizer) {
+  SavedRun before = some_run();
+  before.settings.betas = {0.9, 0.99};
+  SavedRun now = some_run();
+  now.settings.optimizer = "sgd";
+  EXPECT_THAT(changed_keys(before, now),
+              ::testing::UnorderedElementsAre("optimizer", "betas"));
+  now.settings.overrides = {"optimizer"};
+  EXPECT_THAT(changed_keys(before, now), IsEmpty());
+  now.settings.optimizer = before.settings.optimizer;
+  EXPECT_THAT(changed_keys(before, now), ::testing::ElementsAre("betas"));
+}
+
 TEST(Differences, FrozenWeightsMayNotBeRoundedOtherwise) {
   SavedRun before = some_run();
   before.settings.dtype = "fp32", before.settings.frozen_dtype = "bf16";
@@ -253,9 +266,9 @@ TEST(CheckSameRun, ListsAllWithTheCure) {
   SavedRun now = some_run();
   now.settings.lr = 0.5;
   now.settings.dim = 64;
-  EXPECT_NO_THROW(check_same_run(some_run(), some_run(), ""));
+  EXPECT_NO_THROW(check_same_run(some_run(), some_run(), "", {"shape a"}));
   try {
-    check_same_run(some_run(), now, "runs/a/step_1");
+    check_same_run(some_run(), now, "runs/a/step_1", {"shape a"});
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::kUsage);
@@ -305,12 +318,34 @@ TEST(CheckSameRun, WhatChangesNoTensorCanBeOverridden) {
   SavedRun now = some_run();
   now.settings.lr = 0.5;
   now.settings.betas = {0.5, 0.25};
+  now.settings.dropout = 0.5;
   try {
     check_same_run(some_run(), now, "runs/a/step_1");
     FAIL();
   } catch (const Error& error) {
     EXPECT_THAT(error.cure(), HasSubstr("--lr 0.125 --betas 0.9,0.95; or"));
-    EXPECT_THAT(error.cure(), HasSubstr("--resume must --override lr betas,"));
+    EXPECT_THAT(error.cure(), HasSubstr("--resume must --override dropout lr betas,"));
+  }
+}
+
+TEST(CheckSameRun, NoOverrideMakesTheTensorsOfAnotherModel) {
+  SavedRun now = some_run();
+  now.settings.lr = 0.5;
+  now.settings.overrides = {"seq_len", "lr"};
+  EXPECT_NO_THROW(check_same_run(some_run(), now, "runs/a/step_1", {"shape a"}))
+      << "it is no setting's fault";
+  now.settings.seq_len = 64;
+  EXPECT_NO_THROW(check_same_run(some_run(), now, "runs/a/step_1"));
+  try {
+    check_same_run(some_run(), now, "runs/a/step_1", {"shape a"});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kUsage);
+    EXPECT_EQ(error.problem(),
+              "no override makes a checkpoint fit another model:\n  - seq_len was 0, is "
+              "64\n  shape a");
+    EXPECT_EQ(error.cure(),
+              "the old values: --seq-len 0; or another --out, to start anew");
   }
 }
 

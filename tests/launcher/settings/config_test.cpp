@@ -167,6 +167,39 @@ TEST(Config, Tf32IsForFp32OnAGpu) {
               HasSubstr("tf32 is for a GPU, and device is cpu"));
 }
 
+TEST(Config, WhatIsGivenForAGpuIsRefusedWhereAutoFindsNone) {
+  const auto without_gpu = [](const std::vector<std::string>& flags) {
+    return complaint({.flags = flags, .has_gpu = [] { return false; }});
+  };
+  EXPECT_EQ(without_gpu({"--offload=none"}),
+            "offload none is for a GPU, device auto found no GPU: all is in the host's "
+            "memory there (--offload)");
+  EXPECT_EQ(without_gpu({"--grad-sums=device"}),
+            "grad_sums device is for a GPU, device auto found no GPU; allowed: grad_sums "
+            "host (--grad-sums)");
+  EXPECT_THAT(without_gpu({"--tf32", "--device-memory=1GiB"}),
+              AllOf(HasSubstr("2 settings cannot be used"),
+                    HasSubstr("tf32 is for a GPU, and device auto found no GPU: leave it "
+                              "out (--tf32)"),
+                    HasSubstr("device_memory is a GPU's, device auto found no GPU")));
+  for (const char* flag :
+       {"--device-state-fraction=0.5", "--pin=transfers", "--offload-activations"})
+    EXPECT_THAT(without_gpu({flag}), HasSubstr("device auto found no GPU")) << flag;
+  EXPECT_EQ(without_gpu({"--share-gpu"}), "");
+  Settings of_gpu;
+  of_gpu.tf32 = true;
+  EXPECT_EQ(complaint({.flags = {}, .base = &of_gpu, .has_gpu = [] { return false; }}), "")
+      << "it is the checkpoint's";
+  EXPECT_EQ(
+      complaint({.flags = {"--offload=none", "--tf32"}, .has_gpu = [] { return true; }}),
+      "");
+  const auto is_asked = [] {
+    ADD_FAILURE() << "nothing is given for a GPU";
+    return true;
+  };
+  EXPECT_EQ(complaint({.flags = {"--lr=1"}, .has_gpu = is_asked}), "");
+}
+
 TEST(Config, OnlyWhatAGpuIsGivenToRecomputeGoesToTheHost) {
   const auto offloads = [](std::vector<std::string> flags) {
     flags.insert(flags.begin(), "--offload-activations");
@@ -536,6 +569,60 @@ TEST(Config, WhatAnOptimizerDoesNotReadIsRefused) {
   EXPECT_THAT(with("sgd", "--momentum", "1"), HasSubstr("below 1"));
   EXPECT_THAT(with("adam", "--lr", "1"), HasSubstr("adamw"));
   EXPECT_EQ(settings_of({{"--optimizer", "sgd", "--momentum", "0.8"}}).momentum, 0.8);
+}
+
+TEST(Config, AnotherOptimizerForgetsWhatTheOneBeforeWasTold) {
+  Settings base;
+  base.betas = {0.9, 0.99};
+  const auto read = [&](const std::vector<std::string>& flags) {
+    return settings_of({.flags = flags, .base = &base});
+  };
+  EXPECT_EQ(read({}).betas, base.betas);
+  EXPECT_EQ(read({"--optimizer=sgd"}).betas, Settings().betas);
+  EXPECT_EQ(read({"--optimizer=lion", "--betas=0.8,0.9"}).betas,
+            (std::array<double, 2>{0.8, 0.9}));
+  EXPECT_THAT(complaint({.flags = {"--optimizer=sgd", "--betas=0.8,0.9"}, .base = &base}),
+              HasSubstr("betas belongs to optimizer adamw or lion, not to sgd"));
+}
+
+TEST(Config, SettingsOfTextsNeedATokenizer) {
+  EXPECT_EQ(complaint({{"--train-on=last"}}),
+            "train_on needs a tokenizer (--tokenizer DIR, or --init-from a folder that "
+            "has one) (--train-on)");
+  const Settings before;
+  for (const char* flag : {"--separator=x", "--token-cache=c", "--train-on=last",
+                           "--end-of-turn=x", "--special-in-content=text",
+                           "--chat-date=2020-01-01", "--too-long=drop", "--no-pack"}) {
+    EXPECT_THAT(complaint({{flag}}), HasSubstr("needs a tokenizer")) << flag;
+    EXPECT_THAT(complaint({{flag, "--bytes", "--init-from=d"}}),
+                HasSubstr("needs a tokenizer"))
+        << flag;
+    EXPECT_EQ(complaint({{flag, "--tokenizer=t"}}), "") << flag;
+    EXPECT_EQ(complaint({{flag, "--init-from=d"}}), "") << flag;
+    EXPECT_EQ(complaint({.flags = {flag}, .base = &before}), "") << flag;
+    EXPECT_EQ(complaint({.flags = {flag}, .going_on = &before}), "") << flag;
+  }
+  EXPECT_EQ(complaint({{"--text-key=body", "--python=p"}}), "");
+}
+
+TEST(Config, WhatTheCheckpointSaysIsToldAsItsOwn) {
+  Settings base;
+  base.eval_fraction = 0.25;
+  const std::string said =
+      "eval_fraction 0.25 holds out samples of data, and eval_data is there to evaluate "
+      "on; allowed: one of them (--eval-fraction 0 --resume must --override "
+      "eval_fraction) (--eval-data, the checkpoint)";
+  EXPECT_EQ(complaint({.flags = {"--eval-data=e"}, .base = &base}), said);
+  EXPECT_EQ(complaint({.flags = {"--eval-data=e"}, .may_begin = true, .going_on = &base}),
+            said);
+}
+
+TEST(Config, AConstantThatNoFloatHoldsIsToldOnceWithItsFlag) {
+  EXPECT_EQ(complaint({{"--weight-decay=1e300", "--group=*: lr=0.1x"}}),
+            "weight_decay is 1e+300, must be in [0, 3.4e38] (--weight-decay)");
+  EXPECT_EQ(complaint({{"--group=*: lr=0.1x weight_decay=1e35"}}),
+            "parameter group '*': learning rate times weight decay is beyond what a "
+            "float holds (--group)");
 }
 
 TEST(Config, PrintedFileGivesTheSameSettings) {

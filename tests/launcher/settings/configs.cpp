@@ -51,6 +51,7 @@ Settings settings_of(const Words& words) {
   context.may_begin = words.may_begin;
   context.going_on = words.going_on;
   context.base = words.base;
+  context.has_gpu = words.has_gpu;
   context.models = &models;
   std::vector<std::string> flags = words.flags;
   flags.insert(flags.end(), {"--data", "d", "--out", "o"});

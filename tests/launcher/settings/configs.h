@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,7 @@ struct Words {
   bool may_begin = false;
   const Settings* going_on = nullptr;
   const Settings* base = nullptr;
+  std::function<bool()> has_gpu = {};
 };
 std::string complaint(const Words& words);
 Settings settings_of(const Words& words);

@@ -134,6 +134,17 @@ TEST(NewRun, WhatWasTrainedIsNotTakenForWhatWasKeptFrozen) {
 
 TEST(NewRun, OtherVerbsChooseNothing) { EXPECT_EQ(settings_of({}).schedule, "constant"); }
 
+TEST(LeftToRun, IsWhatARunChoosesAndNobodySaid) {
+  const Settings usual = begun({"--steps=40"});
+  const std::set<std::string> all = {"accumulate",    "device_state_fraction",
+                                     "eval_fraction", "schedule",
+                                     "speculate",     "warmup_steps"};
+  EXPECT_EQ(usual.warmup_steps, 0) << "as the library's default";
+  EXPECT_EQ(left_to_run(usual, {}), all);
+  EXPECT_EQ(left_to_run(usual, {{"schedule", {}}}).count("schedule"), 0u);
+  EXPECT_EQ(left_to_run(begun({"--warmup-steps=7"}), {}).count("warmup_steps"), 0u);
+}
+
 TEST(DefaultsBeside, AreThoseThatARunWouldHaveChosen) {
   Settings settings;
   settings.steps = 500;
