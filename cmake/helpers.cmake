@@ -18,11 +18,14 @@ function(zero_library name)
   endif()
 endfunction()
 
-# zero_torch_header(name): compile it with zero_engine's precompiled header, and as that: GCC 12 fails where the header
-# was optimized less. What it calls computes in libraries with options of their own.
+# What calls LibTorch is optimized little, in three quarters of the time: it is LibTorch that computes, or kernels in
+# libraries with options of their own.
+set(zero_torch_optimization $<$<CONFIG:RelWithDebInfo>:-O1>)
+
+# zero_torch_header(name): compile it with zero_engine's precompiled header, and optimized as that, which GCC 12 needs.
 function(zero_torch_header name)
   target_precompile_headers(${name} REUSE_FROM zero_engine)
-  target_compile_options(${name} PRIVATE -O1)
+  target_compile_options(${name} PRIVATE ${zero_torch_optimization})
 endfunction()
 
 # Programs that only slow tests need: scripts/test.sh --slow builds them, the default does not.

@@ -281,10 +281,8 @@ StepReport EngineStep::finish() {
   require_targets();
   report.lr = learning_rate_now();
   report.grad_norm = norm_.reduce(mean_factor(), *own_.control);
-  // No gradient is larger than their norm, as the update takes it.
-  const double largest =
-      report.grad_norm * clip_coefficient(report.grad_norm, own_.options.clip);
-  const bool is_finite = largest <= kLargest && std::isfinite(report.loss);
+  const bool is_finite = std::isfinite(report.grad_norm) && std::isfinite(report.loss) &&
+                         floats_hold_gradients(report.grad_norm);
   is_finite ? update(report) : skip(report);
   report.step = num_steps_;
   if (own_.options.dtype == DType::kFp16) {
@@ -329,14 +327,24 @@ void EngineStep::update(StepReport& report) {
   forward_.weights_changed(/*frozen_too=*/false);
 }
 
+// As the update takes them. None is larger than their norm, so that they are seldom read.
+bool EngineStep::floats_hold_gradients(double norm) {
+  return norm * clip_coefficient(norm, own_.options.clip) <= kLargest ||
+         first_bad().empty();
+}
+
+std::string EngineStep::first_bad() {
+  std::vector<std::string> fqns;
+  for (const ParamDescription& param : own_.model.params) fqns.push_back(param.fqn);
+  return first_non_finite(own_.plan, fqns, *own_.shards,
+                          static_cast<float>(mean_factor()), *own_.control);
+}
+
 void EngineStep::skip(StepReport& report) {
   report.skipped = true;
   report.clip_coef = 0;
   drop_averaged_gradients();
-  std::vector<std::string> fqns;
-  for (const ParamDescription& param : own_.model.params) fqns.push_back(param.fqn);
-  report.first_bad = first_non_finite(own_.plan, fqns, *own_.shards,
-                                      static_cast<float>(mean_factor()), *own_.control);
+  report.first_bad = first_bad();
   if (report.first_bad.empty()) report.first_bad = "loss";
 }
 

@@ -60,6 +60,8 @@ class EngineStep {
   void share_losses();
   void share_used();
   void update(StepReport& report);
+  bool floats_hold_gradients(double norm);
+  std::string first_bad();
   void skip(StepReport& report);
   std::vector<at::Tensor> averaged_params() const;
   void drop_averaged_gradients();

@@ -73,6 +73,7 @@ void check_fits(Engine& engine, const checkpoint::Reader& reader,
   };
   for (const BufferView& view : engine.buffers()) {
     if (view.is_parameter) allow_state(view.fqn, view.aliases);
+    if (view.is_converted) allowed.missing.push_back(view.fqn);  // older ones lack it
   }
   for (const ShardView& view : engine.shards()) {
     if (view.frozen) allow_state(view.fqn, view.aliases);

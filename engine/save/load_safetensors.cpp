@@ -90,7 +90,9 @@ std::vector<std::string> load_safetensors(Engine& engine, const std::string& fol
   const size_t num_sharded = shards.size();
   shards.insert(shards.end(), whole.begin(), whole.end());
   std::vector<BufferView> buffers = engine.buffers();
-  std::erase_if(buffers, &BufferView::is_parameter);
+  std::erase_if(buffers, [](const BufferView& view) {
+    return view.is_parameter || view.is_converted;
+  });
   std::unique_ptr<SafetensorsFolder> files;
   Sources sources;
   ranks.run([&] {

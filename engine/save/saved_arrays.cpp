@@ -50,6 +50,7 @@ std::optional<BufferView> buffer_view(const std::string& fqn, const at::Tensor& 
   if (!dtype) return std::nullopt;
   BufferView view{fqn, buffer.sizes().vec(), *dtype};
   if (buffer.is_complex()) view.shape.push_back(2);
+  view.is_converted = dtype_of(buffer.scalar_type()) != dtype;
   return view;
 }
 

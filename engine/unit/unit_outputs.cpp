@@ -83,7 +83,8 @@ bool meet(const at::Tensor& a, const at::Tensor& b, int64_t dim, int64_t distanc
   return false;
 }
 
-// Of slices of one tensor; others with gaps are not compared.
+// Of slices of one tensor, whose rows do not reach into the next; others with gaps are
+// not compared.
 bool are_slices_that_meet(const at::Tensor& a, const at::Tensor& b) {
   return a.scalar_type() == b.scalar_type() && a.strides() == b.strides() &&
          std::ranges::is_sorted(a.strides(), std::greater<>()) &&

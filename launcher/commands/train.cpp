@@ -1,4 +1,5 @@
 #include <cstdio>
+#include <memory>
 #include <optional>
 #include <set>
 #include <stdexcept>
@@ -6,6 +7,7 @@
 
 #include "checkpoint/find.h"
 #include "checkpoint/reader.h"
+#include "engine/comm/agreement.h"
 #include "launcher/commands/verbs.h"
 #include "launcher/process/start_ranks.h"
 #include "launcher/process/stop.h"
@@ -105,15 +107,17 @@ void print_config(const Settings& settings, const RawValues& given, bool goes_on
 }
 
 // Before data are read. Rank 0 alone looks, as a run may just be saving.
-void require_checkpoint(const VerbCall& call, const Settings& settings) {
-  if (call.rank() == 0 && settings.resume != "auto")
-    plan_resume(settings.resume, settings.out);
+void require_checkpoint(const Settings& settings, const World& world) {
+  if (settings.resume == "auto") return;
+  const std::unique_ptr<Ranks> ranks = world.make_ranks();
+  Agreement(*ranks, "looking for a checkpoint").run([&] {
+    if (world.rank() == 0) plan_resume(settings.resume, settings.out);
+  });
 }
 
-// Their data may lie elsewhere on each host: their contents are compared.
 void require_same_command(const VerbCall& call, const Settings& settings,
                           const World& world) {
-  Lines lines = lines_of_settings(settings, {"data", "eval_data"});
+  Lines lines = lines_of_settings(settings);
   lines.add("dry_run", call.line.dry_run);
   require_same_settings(lines, *world.make_ranks());
 }
@@ -127,7 +131,9 @@ int train(const VerbCall& call) {
                         .is_complete = !prints,
                         .may_begin = true,
                         .models = &call.models};
-  if (!prints) context.has_gpu = [] { return num_gpus() > 0; };
+  // A scheduler's other hosts may have some.
+  const bool is_here = call.announced || !has_several_hosts({}, call.environment);
+  if (!prints && is_here) context.has_gpu = [] { return num_gpus() > 0; };
   const std::optional<EarlierRun> earlier = find_earlier_run(call, context);
   const RawValues given = given_values(call.line, call.environment);
   const Settings settings = settings_of(call, given, earlier, context);
@@ -136,7 +142,6 @@ int train(const VerbCall& call) {
     return static_cast<int>(ExitCode::kDone);
   }
   check_start(call.environment, call.announced, settings.ranks);
-  require_checkpoint(call, settings);
   if (!call.announced && (settings.ranks > 1 || !settings.hosts.empty()))
     return start_ranks({static_cast<int>(settings.ranks), settings.hosts, call.line.words,
                         stop_file(settings.out)});
@@ -148,6 +153,7 @@ int train(const VerbCall& call) {
   return run_or_end(world, [&] {
     world.watch(settings.hang_timeout);
     require_same_command(call, settings, world);
+    require_checkpoint(settings, world);
     check_ranks(settings, world.size());
     return call.line.dry_run ? training.look_at_data() : training.run();
   });

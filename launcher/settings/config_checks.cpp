@@ -88,11 +88,11 @@ void check_texts(const Settings& s, const ConfigContext& context, Conflicts& fou
   add_if(
       s.bytes && !s.tokenizer.empty(), found, {"bytes", "tokenizer"},
       "bytes learns the bytes of files, tokenizer makes tokens of them: leave one out");
-  const bool begins = !context.base && !context.going_on;
+  const bool begins = context.is_complete && !context.base && !context.going_on;
   const bool may_have_tokenizer = !s.tokenizer.empty() || !s.init_from.empty();
-  if (!begins || (may_have_tokenizer && !s.bytes)) return;
-  for (const std::string key : {"separator", "token_cache", "train_on", "end_of_turn",
-                                "special_in_content", "chat_date", "too_long", "pack"})
+  if (!begins || may_have_tokenizer || s.bytes) return;
+  for (const std::string key :
+       {"separator", "train_on", "end_of_turn", "special_in_content", "too_long", "pack"})
     add_if(is_changed(s, key), found, {key},
            key +
                " needs a tokenizer (--tokenizer DIR, or --init-from a folder that has "

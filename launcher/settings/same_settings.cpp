@@ -15,9 +15,14 @@ constexpr std::string_view kOwnOfHosts[] = {
     "host_memory", "device_memory", "python",  "token_cache",  "trace",
     "trace_comm",  "delay",         "chaos"};
 
-constexpr std::string_view kPlaces[] = {"init_from",    "adapter",       "tokenizer",
-                                        "out",          "init_report",   "dump_state",
-                                        "eval_choices", "sample_prompts"};
+// Rank 0 decides, whatever the others were told: mpirun may have passed no variables on.
+constexpr std::string_view kOfRank0[] = {"resume",     "take_over",    "time_limit",
+                                         "metrics",    "log_every",    "keep",
+                                         "keep_every", "on_save_error"};
+
+constexpr std::string_view kPlaces[] = {
+    "data", "eval_data",   "init_from",  "adapter",      "tokenizer",
+    "out",  "init_report", "dump_state", "eval_choices", "sample_prompts"};
 
 bool is_among(std::span<const std::string_view> keys, const std::string& key) {
   return std::ranges::count(keys, key) > 0;
@@ -25,13 +30,13 @@ bool is_among(std::span<const std::string_view> keys, const std::string& key) {
 
 }  // namespace
 
-Lines lines_of_settings(const Settings& settings, const std::set<std::string>& compared) {
+Lines lines_of_settings(const Settings& settings) {
   const Settings none;
   Lines lines;
   for (const Setting& setting : setting_table()) {
-    if (is_among(kOwnOfHosts, setting.key)) continue;
+    if (is_among(kOwnOfHosts, setting.key) || is_among(kOfRank0, setting.key)) continue;
     const nlohmann::json value = setting.value(settings);
-    if (is_among(kPlaces, setting.key) || compared.contains(setting.key))
+    if (is_among(kPlaces, setting.key))
       lines.add(setting.key, value != setting.value(none));
     else
       lines.add(setting.key, value.dump());

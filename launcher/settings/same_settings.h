@@ -1,5 +1,4 @@
 #pragma once
-#include <set>
 #include <string>
 
 #include "engine/comm/agreement.h"
@@ -8,11 +7,9 @@
 namespace zero::launcher {
 
 // A line for each setting that ranks must be given alike: all but those that a host may
-// have of its own. Of files and folders that rank 0 alone reads, or that may lie
-// elsewhere on each host, only whether they are given; `compared` names more of these,
-// whose contents are compared.
-Lines lines_of_settings(const Settings& settings,
-                        const std::set<std::string>& compared = {});
+// have of its own, or that rank 0 decides. Of files and folders, which may lie elsewhere
+// on each host, only whether they are given: contents of data are compared later.
+Lines lines_of_settings(const Settings& settings);
 
 // Throws Error(kDiverged) on every rank where they are not the same. Collective.
 void require_same_settings(const Lines& lines, Ranks& ranks);

@@ -593,6 +593,16 @@ TEST_F(SaveLoad, BuffersAreSavedAsTheirMeanAndStayAsTheyAre) {
   EXPECT_TRUE(torch::equal(model->norm->running_mean, torch::full({3}, 1.5)));
   EXPECT_EQ(model->norm->num_batches_tracked.item<int64_t>(), 7);
   expect_odd_types(*model);
+
+  // As a checkpoint of before is, which had none of them.
+  checkpoint::Manifest manifest = checkpoint::load_manifest(checkpoint::Folder(path));
+  std::erase_if(manifest.tensors, [](const checkpoint::StoredTensor& tensor) {
+    return tensor.fqn == "turns" || tensor.fqn == "counts";
+  });
+  std::ofstream(path + "/manifest.json") << to_text(manifest);
+  model->turns.zero_();
+  EXPECT_THAT(load_checkpoint(engine, path).missing, ::testing::IsEmpty());
+  EXPECT_TRUE(torch::equal(model->turns, torch::zeros({2}, torch::kComplexFloat)));
 }
 
 }  // namespace

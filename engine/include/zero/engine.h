@@ -58,6 +58,7 @@ struct BufferView {
   std::vector<int64_t> shape;
   DType dtype;
   bool is_parameter = false;              // an ignored one
+  bool is_converted = false;              // stored in another type than its own
   std::vector<std::string> aliases = {};  // its other FQNs
 };
 
@@ -210,8 +211,9 @@ class Engine : NoCopy {
   std::vector<ShardView> shards();
   // One of them, under any name of the parameter. Throws Error(kUsage) for no parameter.
   ShardView local_shard(const std::string& fqn);
-  // As checkpoints have them: a complex one as pairs (..., 2), short integers as longer
-  // ones; types that checkpoints do not know (fp8, quantized) are left out. Ignored
+  // As checkpoints have them: a complex one as pairs (..., 2); int8, int16 and uint16 as
+  // int32, uint32 as int64. Other types that they do not know (fp8, uint64, quantized)
+  // are left out. Ignored
   // parameters are among them in all calls about buffers but average_buffers(), and in no
   // call about parameters.
   std::vector<BufferView> buffers();
