@@ -115,7 +115,7 @@ void require_same_lines(const Lines& lines, const std::string& what,
   ranks.all_reduce(extremes, ReduceOp::kMax, what);
   if (extremes[0] == -extremes[1]) return;
   throw Error(ExitCode::kDiverged, what + ": " + differences(ranks.gather(text)),
-              "zero::Engine, compared with rank 0", cure);
+              "compared with rank 0", cure);
 }
 
 }  // namespace zero
