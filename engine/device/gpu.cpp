@@ -121,7 +121,8 @@ std::unique_ptr<Device> make_gpu(int index, const GpuOptions& options) {
   if (index >= 0 && index < count) {
     Trace::set_listener(gpu_library().ranges);
     let_torch_memory_grow();
-    find_in_gpu_library<decltype(zero_release_torch_memory)>("zero_release_torch_memory")();
+    find_in_gpu_library<decltype(zero_release_torch_memory)>(
+        "zero_release_torch_memory")();
     return gpu_library().make_device(index, options);
   }
   throw Error(ExitCode::kEnvironment,

@@ -13,8 +13,8 @@ struct GpuOptions {
   int64_t memory_limit = 0;  // bytes that may be allocated; 0: what there is
 };
 
-// GPU `index` of num_gpus(). What LibTorch keeps of GPUs for tensors to come becomes free.
-// Throws Error(kEnvironment) where there is none.
+// GPU `index` of num_gpus(). What LibTorch keeps of GPUs for tensors to come becomes
+// free. Throws Error(kEnvironment) where there is none.
 std::unique_ptr<Device> make_gpu(int index, const GpuOptions& options = {});
 
 // A function of the library that knows GPUs, by its name in C; null if it has none such.
