@@ -1,3 +1,5 @@
+#include "engine/save/load_checkpoint.h"
+
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 
@@ -19,7 +21,6 @@
 #include "engine/save/saved_arrays.h"
 #include "engine/watch/activity.h"
 #include "zero/errors.h"
-#include "zero/save_load.h"
 
 namespace zero {
 namespace {
@@ -59,31 +60,6 @@ std::string state_kinds(const std::vector<StoredTensor>& tensors) {
       names += (names.empty() ? "" : ", ") + std::string(name_of(kind));
   }
   return names;
-}
-
-void check_fits(Engine& engine, const checkpoint::Reader& reader,
-                const std::string& folder, const LoadOptions& options) {
-  std::vector<StoredTensor> expected = expected_tensors(engine, options);
-  // State may come and go with a parameter's being frozen.
-  checkpoint::Allowances allowed{options.allow_missing, options.allow_extra};
-  const auto allow_state = [&](const std::string& fqn,
-                               const std::vector<std::string>& aliases) {
-    allowed.extra.push_back(fqn);
-    allowed.extra.insert(allowed.extra.end(), aliases.begin(), aliases.end());
-  };
-  for (const BufferView& view : engine.buffers()) {
-    if (view.is_parameter) allow_state(view.fqn, view.aliases);
-    if (view.is_converted) allowed.missing.push_back(view.fqn);  // older ones lack it
-  }
-  for (const ShardView& view : engine.shards()) {
-    if (view.frozen) allow_state(view.fqn, view.aliases);
-    if (!begins_anew(view, reader)) continue;
-    std::erase_if(expected, [&](const StoredTensor& tensor) {
-      return tensor.fqn == view.fqn && tensor.kind != Kind::kParam;
-    });
-  }
-  checkpoint::require_none(
-      compare(expected, reader.manifest(), reads_state(options), allowed), folder);
 }
 
 // What the options let pass; to be asked when all else fits.
@@ -154,7 +130,7 @@ void require_fit(Engine& engine, const checkpoint::Reader& reader,
   try {
     require_known_numbers(reader, folder);
     require_same_optimizer(engine, reader, folder, options);
-    check_fits(engine, reader, folder, options);
+    checkpoint::require_none(misfits_of(engine, reader, options), folder);
   } catch (const checkpoint::CheckpointError& error) {
     throw Error(ExitCode::kCheckpoint, error.problem(), error.file(), error.cure());
   }
@@ -283,6 +259,30 @@ void read_state(checkpoint::Reader& reader, SavedState& state) {
 }
 
 }  // namespace
+
+std::vector<std::string> misfits_of(Engine& engine, const checkpoint::Reader& reader,
+                                    const LoadOptions& options) {
+  std::vector<StoredTensor> expected = expected_tensors(engine, options);
+  // State may come and go with a parameter's being frozen.
+  checkpoint::Allowances allowed{options.allow_missing, options.allow_extra};
+  const auto allow_state = [&](const std::string& fqn,
+                               const std::vector<std::string>& aliases) {
+    allowed.extra.push_back(fqn);
+    allowed.extra.insert(allowed.extra.end(), aliases.begin(), aliases.end());
+  };
+  for (const BufferView& view : engine.buffers()) {
+    if (view.is_parameter) allow_state(view.fqn, view.aliases);
+    if (view.is_converted) allowed.missing.push_back(view.fqn);  // older ones lack it
+  }
+  for (const ShardView& view : engine.shards()) {
+    if (view.frozen) allow_state(view.fqn, view.aliases);
+    if (!begins_anew(view, reader)) continue;
+    std::erase_if(expected, [&](const StoredTensor& tensor) {
+      return tensor.fqn == view.fqn && tensor.kind != Kind::kParam;
+    });
+  }
+  return compare(expected, reader.manifest(), reads_state(options), allowed);
+}
 
 SavedState load_checkpoint(Engine& engine, const std::string& folder,
                            const LoadOptions& options) {

@@ -7,12 +7,11 @@
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
-#include "checkpoint/compare.h"
 #include "checkpoint/error.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/verify.h"
 #include "engine/comm/agreement.h"
-#include "engine/save/saved_arrays.h"
+#include "engine/save/load_checkpoint.h"
 #include "launcher/run/console.h"
 #include "zero/engine.h"
 #include "zero/errors.h"
@@ -59,21 +58,14 @@ void read_base(const ReadFrozen& read_frozen, const FrozenSource& source,
               error.file(), "the folder as it was, or another --init-from");
 }
 
-// What keeps the checkpoint from fitting the model, as lines, but for what it may lack
-// and have; that of optimizers aside.
+// What keeps the checkpoint's tensors from being the model's, as lines. Optimizers may
+// have others, and frozen ones may lie elsewhere.
 std::vector<std::string> other_tensors(Engine& engine, const FrozenSource& frozen,
-                                       const LoadOptions& allowed,
-                                       const checkpoint::Manifest& manifest) {
-  std::vector<checkpoint::StoredTensor> expected;
-  for (const ShardView& view : engine.shards())
-    expected.push_back({checkpoint::Kind::kParam, view.fqn, DType::kFp32, view.shape});
-  checkpoint::Allowances allowances{allowed.allow_missing, allowed.allow_extra};
-  for (const BufferView& view : engine.buffers()) {
-    expected.push_back(tensor_of(view));
-    if (view.is_converted) allowances.missing.push_back(view.fqn);
-  }
-  for (std::string& fqn : frozen.fqns()) allowances.missing.push_back(std::move(fqn));
-  return compare(expected, manifest, /*with_state=*/false, allowances);
+                                       LoadOptions options,
+                                       const checkpoint::Reader& reader) {
+  options.with_optimizer = false;
+  for (std::string& fqn : frozen.fqns()) options.allow_missing.push_back(std::move(fqn));
+  return misfits_of(engine, reader, options);
 }
 
 Resumed load(Engine& engine, const std::string& folder, const SavedRun& now,
@@ -94,9 +86,9 @@ Resumed load(Engine& engine, const std::string& folder, const SavedRun& now,
     // Which weights they must be, checksums tell.
     if (!before.frozen.path.empty() && !asked.settings.init_from.empty())
       asked.settings.init_from = before.settings.init_from;
-    check_same_run(before, asked, folder,
-                   other_tensors(engine, before.frozen, allowances_of(now.settings),
-                                 reader.manifest()));
+    check_same_run(
+        before, asked, folder,
+        other_tensors(engine, before.frozen, allowances_of(now.settings), reader));
     config = reader.manifest().config;
   });
   const SavedRun before = parse_saved_run(engine.control().broadcast(config), folder);
