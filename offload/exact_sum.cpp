@@ -17,9 +17,6 @@ using Uint128 = unsigned __int128;
 constexpr int kLimbBits = 32;
 constexpr int64_t kLimbMask = (int64_t{1} << kLimbBits) - 1;
 
-// Between two carries a limb grows by less than 2^32 per add: this many stay below 2^61.
-constexpr int64_t kAddsPerCarry = int64_t{1} << 29;
-
 }  // namespace
 
 void ExactSum::add(double summand) {

@@ -25,6 +25,8 @@ class ExactSum {
   static constexpr int kTopLimb = 21;           // above it are counts of summands:
   static constexpr int kInfinite = 22;
   static constexpr int kNan = 23;
+  // From one carry to the next: each adds less than 2^32 to a limb, all less than 2^61.
+  static constexpr int64_t kAddsPerCarry = int64_t{1} << 29;
 
   // Add one number, which is not negative. Any number of times.
   void add(double summand);

@@ -75,70 +75,60 @@ void StoredValues::read(int64_t begin, std::span<float> to) const {
   }
 }
 
-// Of values in 16 bits, as many at once as pass through a few MiB here.
+// As many at once as pass through a few MiB here: `near` has those from begin + first on,
+// of blocks behind the `before` others that their first block begins with.
 template <class Move>
-void StoredValues::move_far(int64_t numel, const Move& move) const {
-  std::vector<uint16_t> high(std::min(numel, kFewAtOnce)), low(low_ ? high.size() : 0);
+void StoredValues::move_far(int64_t begin, int64_t numel, const Move& move) const {
+  const int64_t before = blocks_ ? begin % Int8Block::kNumel : 0;
+  const int64_t most = before + std::min(numel, kFewAtOnce);
+  std::vector<uint16_t> high(high_ ? most : 0), low(low_ ? most : 0);
+  std::vector<Int8Block> blocks(
+      blocks_ ? (most + Int8Block::kNumel - 1) / Int8Block::kNumel : 0);
+  StoredValues near = in(nullptr);
+  if (high_) near.high_ = high.data();
+  if (low_) near.low_ = low.data();
+  if (blocks_) near.blocks_ = blocks.data();
   for (int64_t first = 0; first < numel; first += kFewAtOnce) {
-    const int64_t count = std::min(kFewAtOnce, numel - first);
-    StoredValues near = in_halves(high.data(), low_ ? low.data() : nullptr, count);
-    near.is_fp16_ = is_fp16_;
-    move(near, first);
+    near.numel_ = before + std::min(kFewAtOnce, numel - first);
+    move(near, before, first);
   }
 }
 
-// The same of blocks; `near` begins with the one that has the first value.
-template <class Move>
-void StoredValues::move_far_blocks(int64_t begin, int64_t numel, const Move& move) const {
-  constexpr int64_t kNumel = Int8Block::kNumel;
-  const int64_t before = begin % kNumel;
-  std::vector<Int8Block> blocks((before + std::min(numel, kFewAtOnce) + kNumel - 1) /
-                                kNumel);
-  for (int64_t first = 0; first < numel; first += kFewAtOnce) {
-    const int64_t count = std::min(kFewAtOnce, numel - first);
-    const StoredValues near = in_int8(blocks.data(), before + count);
-    move(near, blocks_ + (begin + first) / kNumel, bytes_of(DType::kInt8, before + count),
-         first);
-  }
+// copy(here, there, bytes) for each array, of what `near` has from `begin` on.
+template <class Copy>
+void StoredValues::each_array(const StoredValues& near, int64_t begin,
+                              const Copy& copy) const {
+  if (high_) copy(near.high_, high_ + begin, near.numel_ * 2);
+  if (low_) copy(near.low_, low_ + begin, near.numel_ * 2);
+  if (blocks_)
+    copy(near.blocks_, blocks_ + begin / Int8Block::kNumel,
+         bytes_of(DType::kInt8, near.numel_));
 }
 
 void StoredValues::read_far(int64_t begin, std::span<float> to) const {
-  if (blocks_) {
-    return move_far_blocks(begin, std::ssize(to),
-                           [&](const StoredValues& near, const Int8Block* there,
-                               int64_t bytes, int64_t first) {
-                             const int64_t before = begin % Int8Block::kNumel;
-                             far_->read(near.blocks_, there, bytes);
-                             near.read(before, to.subspan(first, near.numel_ - before));
-                           });
-  }
-  if (!high_)
-    return far_->read(to.data(), plain_ + begin, static_cast<int64_t>(to.size_bytes()));
-  move_far(std::ssize(to), [&](const StoredValues& near, int64_t first) {
-    far_->read(near.high_, high_ + begin + first, near.numel_ * 2);
-    if (low_) far_->read(near.low_, low_ + begin + first, near.numel_ * 2);
-    near.read(0, to.subspan(first, near.numel_));
-  });
+  const auto copy = [&](void* here, const void* there, int64_t bytes) {
+    far_->read(here, there, bytes);
+  };
+  if (!high_ && !blocks_)
+    return copy(to.data(), plain_ + begin, static_cast<int64_t>(to.size_bytes()));
+  move_far(begin, std::ssize(to),
+           [&](const StoredValues& near, int64_t before, int64_t first) {
+             each_array(near, begin + first, copy);
+             near.read(before, to.subspan(first, near.numel_ - before));
+           });
 }
 
 void StoredValues::write_far(int64_t begin, std::span<const float> from) const {
-  if (blocks_) {
-    return move_far_blocks(
-        begin, std::ssize(from),
-        [&](const StoredValues& near, Int8Block* there, int64_t bytes, int64_t first) {
-          near.write(0, from.subspan(first, near.numel_));
-          far_->write(there, near.blocks_, bytes);
-        });
-  }
-  if (!high_) {
-    return far_->write(plain_ + begin, from.data(),
-                       static_cast<int64_t>(from.size_bytes()));
-  }
-  move_far(std::ssize(from), [&](const StoredValues& near, int64_t first) {
-    near.write(0, from.subspan(first, near.numel_));
-    far_->write(high_ + begin + first, near.high_, near.numel_ * 2);
-    if (low_) far_->write(low_ + begin + first, near.low_, near.numel_ * 2);
-  });
+  const auto copy = [&](const void* here, void* there, int64_t bytes) {
+    far_->write(there, here, bytes);
+  };
+  if (!high_ && !blocks_)
+    return copy(from.data(), plain_ + begin, static_cast<int64_t>(from.size_bytes()));
+  move_far(begin, std::ssize(from),
+           [&](const StoredValues& near, int64_t, int64_t first) {
+             near.write(0, from.subspan(first, near.numel_));
+             each_array(near, begin + first, copy);
+           });
 }
 
 void StoredValues::require_whole_blocks(int64_t begin, int64_t numel) const {

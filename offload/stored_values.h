@@ -96,9 +96,9 @@ class StoredValues {
   void read_far(int64_t begin, std::span<float> to) const;
   void write_far(int64_t begin, std::span<const float> from) const;
   template <class Move>
-  void move_far(int64_t numel, const Move& move) const;
-  template <class Move>
-  void move_far_blocks(int64_t begin, int64_t numel, const Move& move) const;
+  void move_far(int64_t begin, int64_t numel, const Move& move) const;
+  template <class Copy>
+  void each_array(const StoredValues& near, int64_t begin, const Copy& copy) const;
   void require_whole_blocks(int64_t begin, int64_t numel) const;
 
   float* plain_ = nullptr;

@@ -3,7 +3,6 @@
 #include <atomic>
 #include <cassert>
 
-#include "engine/comm/channel.h"
 #include "engine/comm/shared_transport.h"
 
 namespace zero {
@@ -34,13 +33,7 @@ class ThreadNeighbours final : public Neighbours {
     return reinterpret_cast<Block*>(ticket.words[0])->bytes();
   }
   Identity self() const override { return {}; }
-  std::string reason_gone(const Identity&) const override {
-    return is_aborted_ ? "cannot answer: the group was aborted" : "";
-  }
-  void abort() { is_aborted_ = true; }
-
- private:
-  std::atomic<bool> is_aborted_{false};
+  std::string reason_gone(const Identity&) const override { return ""; }
 };
 
 }  // namespace
@@ -64,11 +57,5 @@ std::vector<std::unique_ptr<Ranks>> make_thread_ranks(int size, int64_t slot_byt
 std::unique_ptr<Ranks> make_one_rank() { return std::move(make_thread_ranks(1)[0]); }
 
 bool ranks_are_threads() { return are_ranks_threads; }
-
-void abort_thread_ranks(Ranks& ranks) {
-  Transport& transport = ranks.channel().transport();
-  dynamic_cast<ThreadNeighbours&>(neighbours_of(transport)).abort();
-  transport.leave("it was aborted");
-}
 
 }  // namespace zero

@@ -12,10 +12,6 @@ namespace zero {
 // slot_bytes, for tests: how much travels at once. 0: as much as is fast.
 std::vector<std::unique_ptr<Ranks>> make_thread_ranks(int size, int64_t slot_bytes = 0);
 
-// End the group of `ranks`, and all groups made from the same beginning: whoever waits in
-// one throws Error(kEnvironment). For a rank that fails without closing its groups.
-void abort_thread_ranks(Ranks& ranks);
-
 // Has this process made several ranks? Then what a process has once, such as torch's
 // generator, is shared by ranks.
 bool ranks_are_threads();

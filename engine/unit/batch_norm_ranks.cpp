@@ -1,5 +1,6 @@
 #include "engine/unit/batch_norm_ranks.h"
 
+#include "base/text.h"
 #include "engine/unit/exchange_tape.h"
 #include "zero/errors.h"
 
@@ -64,13 +65,12 @@ bool is_plain_batch_norm(const torch::nn::Module& module) {
 void require_synced_batch_norms(const torch::nn::Module& root, const Options& options) {
   if (!options.sync_batch_norm) return;
   std::string plain;
-  bool is_any = dynamic_cast<const BatchNormBase*>(&root) != nullptr;
-  if (is_plain_batch_norm(root)) plain = "the model itself";
-  for (const auto& item : root.named_modules("", /*include_self=*/false)) {
-    is_any = is_any || dynamic_cast<const BatchNormBase*>(item.value().get());
-    if (is_plain_batch_norm(*item.value()))
-      plain += (plain.empty() ? "" : ", ") + item.key();
-  }
+  bool is_any = false;
+  root.apply([&](const std::string& fqn, const torch::nn::Module& module) {
+    is_any = is_any || dynamic_cast<const BatchNormBase*>(&module);
+    if (!is_plain_batch_norm(module)) return;
+    plain += text_of(plain.empty() ? "" : ", ", fqn.empty() ? "the model itself" : fqn);
+  });
   if (!plain.empty())
     reject(
         "with sync_batch_norm, batch norms of torch::nn, which normalise each rank's "
@@ -84,15 +84,12 @@ void require_synced_batch_norms(const torch::nn::Module& root, const Options& op
 }
 
 SyncedBatchNorms::SyncedBatchNorms(torch::nn::Module& root, Ranks& ranks) {
-  const auto attach = [&](torch::nn::Module& module, const std::string& fqn) {
+  root.apply([&](const std::string& fqn, torch::nn::Module& module) {
     auto* norm = dynamic_cast<BatchNormBase*>(&module);
     if (!norm || norm->ranks) return;  // it may have several names
     norm->ranks = std::make_shared<BatchNormRanks>(ranks, fqn);
     norms_.push_back(norm);
-  };
-  attach(root, "");
-  for (const auto& item : root.named_modules("", /*include_self=*/false))
-    attach(*item.value(), item.key());
+  });
 }
 
 SyncedBatchNorms::~SyncedBatchNorms() {

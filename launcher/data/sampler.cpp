@@ -73,22 +73,22 @@ int64_t sample_place(int64_t global_index, int64_t n, bool shuffle, uint64_t see
                  : place;
 }
 
-Sampler::Sampler(const TokenSource& source, const SamplerOptions& options)
+Sampler::Sampler(const TokenSource& source, int64_t seq_len, const SampleOrder& order)
     : source_(source),
-      options_(options),
-      num_samples_(options.range.count > 0 ? options.range.count
-                                           : count_samples(source, options.seq_len)) {
-  assert(options.range.first + num_samples_ <= count_samples(source, options.seq_len));
+      seq_len_(seq_len),
+      order_(order),
+      num_samples_(order.range.count > 0 ? order.range.count
+                                         : count_samples(source, seq_len)) {
+  assert(order.range.first + num_samples_ <= count_samples(source, seq_len));
 }
 
 int64_t Sampler::sample_number(int64_t global_index) const {
-  return sample_place(global_index, num_samples_, options_.shuffle, options_.seed);
+  return sample_place(global_index, num_samples_, order_.shuffle, order_.seed);
 }
 
 void Sampler::sample(int64_t global_index, int64_t* tokens) const {
-  const int64_t number = options_.range.first + sample_number(global_index);
-  const int64_t begin = number * options_.seq_len;
-  source_.read(begin, options_.seq_len + 1, tokens);
+  const int64_t number = order_.range.first + sample_number(global_index);
+  source_.read(number * seq_len_, seq_len_ + 1, tokens);
 }
 
 Batch empty_batch(int64_t rows, int64_t seq_len) {
@@ -97,17 +97,16 @@ Batch empty_batch(int64_t rows, int64_t seq_len) {
 }
 
 Batch Sampler::empty_batch(int64_t rows) const {
-  return data::empty_batch(rows, options_.seq_len);
+  return data::empty_batch(rows, seq_len_);
 }
 
 void Sampler::read(std::span<const int64_t> indices, Batch& batch) const {
-  const int64_t seq_len = options_.seq_len;
-  std::vector<int64_t> tokens(seq_len + 1);
+  std::vector<int64_t> tokens(seq_len_ + 1);
   for (size_t row = 0; row < indices.size(); ++row) {
     sample(indices[row], tokens.data());
-    const auto begin = static_cast<ptrdiff_t>(row) * seq_len;
-    std::copy_n(tokens.begin(), seq_len, batch.inputs.begin() + begin);
-    std::copy_n(tokens.begin() + 1, seq_len, batch.targets.begin() + begin);
+    const auto begin = static_cast<ptrdiff_t>(row) * seq_len_;
+    std::copy_n(tokens.begin(), seq_len_, batch.inputs.begin() + begin);
+    std::copy_n(tokens.begin() + 1, seq_len_, batch.targets.begin() + begin);
   }
 }
 

@@ -21,13 +21,6 @@ int64_t shuffled_place(int64_t i, int64_t n, uint64_t seed, uint64_t epoch);
 // The number, in [0, n), of the sample with an index that counts on through all epochs.
 int64_t sample_place(int64_t global_index, int64_t n, bool shuffle, uint64_t seed);
 
-struct SamplerOptions {
-  int64_t seq_len = 1024;  // L
-  bool shuffle = true;     // a new order in every epoch; false: the order of the tokens
-  uint64_t seed = 0;
-  SampleRange range = {};  // without a count: all
-};
-
 // What a run trains on, and what is held out for evaluations: the end of the data, that
 // fraction of all samples, at least 1 and at most 1,000; none of fewer than 100.
 struct Split {
@@ -41,15 +34,15 @@ int64_t count_samples(const TokenSource& source, int64_t seq_len);
 
 // Address training samples by a global index that counts on through all epochs.
 //
-// Sample i of an epoch is tokens [i*L, i*L+L]: inputs are the first L, targets the last
-// L, so neighbours share one token. Step s with global batch B uses indices s*B ..
-// s*B+B-1, whatever the number of ranks; every epoch uses every sample once. There is no
-// state: a resumed run continues with the next index.
+// Sample i of an epoch is tokens [i*L, i*L+L], L = seq_len: inputs are the first L,
+// targets the last L, so neighbours share one token. Step s with global batch B uses
+// indices s*B .. s*B+B-1, whatever the number of ranks; every epoch uses every sample
+// once. There is no state: a resumed run continues with the next index.
 class Sampler : public Samples {
  public:
   // `source` must outlive the sampler. Throws DataError when it holds less than one
   // sample; it holds those that are asked for.
-  Sampler(const TokenSource& source, const SamplerOptions& options);
+  Sampler(const TokenSource& source, int64_t seq_len, const SampleOrder& order);
 
   int64_t num_samples() const override { return num_samples_; }
   int64_t epoch(int64_t global_index) const { return global_index / num_samples_; }
@@ -66,7 +59,8 @@ class Sampler : public Samples {
 
  private:
   const TokenSource& source_;
-  SamplerOptions options_;
+  int64_t seq_len_;
+  SampleOrder order_;
   int64_t num_samples_;
 };
 

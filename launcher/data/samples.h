@@ -35,7 +35,7 @@ struct SampleRange {
 
 // Which samples of a source, in which order.
 struct SampleOrder {
-  bool shuffle = true;  // a new order in every epoch
+  bool shuffle = true;  // a new order in every epoch; false: that of the data
   uint64_t seed = 0;
   SampleRange range = {};  // without a count: all
 };

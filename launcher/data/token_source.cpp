@@ -176,8 +176,7 @@ int64_t TokenSource::num_samples(const SampleShape& shape) const {
 
 std::unique_ptr<Samples> TokenSource::samples(const SampleShape& shape,
                                               const SampleOrder& order) const {
-  return std::make_unique<Sampler>(
-      *this, SamplerOptions{shape.seq_len, order.shuffle, order.seed, order.range});
+  return std::make_unique<Sampler>(*this, shape.seq_len, order);
 }
 
 }  // namespace zero::data

@@ -159,14 +159,13 @@ TEST(ThreadRanksTest, ARankThatLeavesAfterItsLastCallDisturbsNobody) {
   }
 }
 
-TEST(ThreadRanksTest, AnAbortReleasesEveryGroupOfTheFamily) {
+TEST(ThreadRanksTest, ARankThatLeavesIsMissedInEachOfItsGroups) {
   on_threads(3, 0, [](std::unique_ptr<Ranks> ranks) {
     auto duplicate = ranks->duplicate();
     auto part = ranks->split(ranks->rank() == 2);
-    if (ranks->rank() == 1) return abort_thread_ranks(*ranks);
+    if (ranks->rank() == 1) return;
     auto& waits = ranks->rank() == 0 ? part : duplicate;
-    EXPECT_THAT(error_text([&] { waits->barrier("end"); }),
-                ::testing::AnyOf(HasSubstr("aborted"), HasSubstr("has left")));
+    EXPECT_THAT(error_text([&] { waits->barrier("end"); }), HasSubstr("has left"));
   });
 }
 

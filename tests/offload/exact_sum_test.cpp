@@ -88,6 +88,12 @@ TEST(ExactSumTest, ManyAddsOfTheLargestMantissaCarryRightly) {
   EXPECT_EQ(sum.value(), std::ldexp(summand, 22));
 }
 
+// Also where the sums of 2^20 ranks were added to the limbs before.
+TEST(ExactSumTest, ALimbCarriesBeforeItIsFull) {
+  const double grown = std::ldexp(static_cast<double>(ExactSum::kAddsPerCarry), 32);
+  EXPECT_LT(0x1p52 + grown, 0x1p63);
+}
+
 TEST(ExactSumTest, MergesDoNotOverflow) {
   ExactSum sum = sum_of({std::nextafter(0x1p263, 0.0), 1.0});
   for (int i = 0; i < 30; ++i) sum.merge(ExactSum(sum));

@@ -77,25 +77,31 @@ TEST(UpdateTest, PiecesMayCopyIntoDifferentTypes) {
   }
 }
 
-// The last element alone has a gradient.
+// The last element may have a gradient, and another block of its chunk a smaller one.
 TEST(UpdateTest, TellsOfGradientsAndOfMastersThatMoveAndChangesNoBit) {
   constexpr int64_t kNumel = 70000;
   ThreadPool two(2);
   struct Case {
     double lr;
-    float last_gradient;
+    float gradient;
     Movement expected;
+    float small_gradient = 0;
+    double weight_decay = 0;
   };
-  for (const auto& [lr, gradient, expected] :
+  for (const auto& [lr, gradient, expected, small_gradient, weight_decay] :
        {Case{1e-2, 0, {0, 0}}, Case{1e-12, 1, {1, 0}}, Case{1e-6, 1, {1, 1}},
-        Case{1e-2, 1, {1, 1}}}) {
+        Case{1e-2, 1, {1, 1}}, Case{1e-6, 1, {1, 1}, 1e-6f},
+        Case{1e-2, 0, {0, 1}, 0, 0.1}, Case{1e-2, 1, {1, 1}, 0, 0.1}}) {
     for (const bool is_split : {false, true}) {
       for (const bool is_draft : {false, true}) {
-        SCOPED_TRACE(::testing::Message() << lr << gradient << is_split << is_draft);
+        SCOPED_TRACE(::testing::Message()
+                     << lr << " " << gradient << " " << is_split << " " << is_draft << " "
+                     << small_gradient << " " << weight_decay);
         std::vector<float> grad(kNumel);
+        grad[kUpdateChunkNumel] = small_gradient;
         grad.back() = gradient;
         const UpdateRule rule =
-            make_rule({.kind = Optimizer::kSgd, .weight_decay = 0}, lr, 1, 1);
+            make_rule({.kind = Optimizer::kSgd, .weight_decay = weight_decay}, lr, 1, 1);
         std::vector<float> master(kNumel, 0.75f), old = master, without = master;
         std::vector<uint16_t> low(kNumel), old_low(kNumel), high(kNumel, 0x3f40),
             old_high(kNumel);

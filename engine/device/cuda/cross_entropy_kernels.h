@@ -7,7 +7,7 @@ namespace zero {
 // A block has a row. A target that is neither a class nor -1 breaks the GPU, as with
 // LibTorch: the host would have to wait to refuse it.
 template <class T>
-struct CrossEntropyKernel {
+struct Kernel<CrossEntropyPass<T>> {
   static constexpr const char* kName = "a loss";
   static constexpr bool kSumsRows = true;
   static constexpr int kGroup = kGroupOf<T>;
@@ -62,14 +62,16 @@ struct CrossEntropyKernel {
 };
 
 // One block; a thread has a lane, and leaves it where its first loss was.
-struct SumLossesKernel {
+template <>
+struct Kernel<SumLossesPass> {
   static constexpr const char* kName = "a sum of losses";
   static constexpr bool kSumsRows = false;
   static constexpr int kGroup = 1;
   SumLossesPass pass;
+  int64_t num_sums;  // 1
 
   bool takes_groups() const { return false; }
-  int64_t num_blocks(int) const { return 1; }
+  int64_t num_blocks(int) const { return num_sums; }
   int num_threads(int) const { return kLossLanes; }
 
   template <int kNum, class Block>
@@ -103,7 +105,7 @@ static_assert(kLossLanes <= kMaxThreads);
 
 // A block has a row, whose elements a thread takes by themselves.
 template <class T>
-struct CrossEntropyBackwardKernel {
+struct Kernel<CrossEntropyBackwardPass<T>> {
   static constexpr const char* kName = "a loss's gradient";
   static constexpr bool kSumsRows = false;
   static constexpr int kGroup = kGroupOf<T>;

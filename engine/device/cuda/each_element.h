@@ -6,7 +6,7 @@ namespace zero {
 
 // A thread has a group of elements, or what is left of one.
 template <class T, class F>
-struct EachElement {
+struct Kernel<ElementPass<T, F>> {
   static constexpr const char* kName = F::kName;
   static constexpr bool kSumsRows = false;
   static constexpr int kGroup = kGroupOf<T>;

@@ -7,7 +7,8 @@
 
 // Kernels in which the threads of a block work together, written for GPU and host alike.
 //
-// A kernel is arrays(visit) and takes_groups() as in groups.h, and
+// Kernel<Pass>{pass, numel} runs a pass over so many items. It has arrays(visit) and
+// takes_groups() as in groups.h, and
 //     kName               what it is, for messages
 //     kSumsRows           whether it calls sum_in_block()
 //     kGroup              elements that are taken at once, where that can be; else one is
@@ -36,6 +37,9 @@
 #endif
 
 namespace zero {
+
+template <class Pass>
+struct Kernel;
 
 // As many as lie in 16 bytes.
 template <class T>

@@ -5,7 +5,7 @@ namespace zero {
 
 // A block has a row.
 template <class T>
-struct RmsNormKernel {
+struct Kernel<RmsNormPass<T>> {
   static constexpr const char* kName = "a norm";
   static constexpr bool kSumsRows = true;
   static constexpr int kGroup = kGroupOf<T>;
@@ -62,7 +62,7 @@ struct RmsNormKernel {
 
 // A block has kRowsOfSum rows, one after the other; a thread the same columns of each.
 template <class T>
-struct RmsNormBackwardKernel {
+struct Kernel<RmsNormBackwardPass<T>> {
   static constexpr const char* kName = "a norm's gradients";
   static constexpr bool kSumsRows = true;
   static constexpr int kGroup = kGroupOf<T>;
@@ -147,14 +147,15 @@ struct RmsNormBackwardKernel {
 
 // A thread has a column.
 template <class T>
-struct SumBlocksKernel {
+struct Kernel<SumBlocksPass<T>> {
   static constexpr const char* kName = "a sum of blocks";
   static constexpr bool kSumsRows = false;
   static constexpr int kGroup = 1;
   SumBlocksPass<T> pass;
+  int64_t num_tiles;
 
   bool takes_groups() const { return false; }
-  int64_t num_blocks(int) const { return (pass.dim + kRowLanes - 1) / kRowLanes; }
+  int64_t num_blocks(int) const { return num_tiles * (kColumnsOfTile / kRowLanes); }
   int num_threads(int) const {
     return kRowLanes;
   }  // few columns keep many processors busy

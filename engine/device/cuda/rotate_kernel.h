@@ -7,7 +7,7 @@ namespace zero {
 // A block has a position of a sample, with all its heads; a thread a group of pairs of a
 // head, or a group of what is not turned.
 template <class T, Pairs kPairs>
-struct RotateKernel {
+struct Kernel<RotatePass<T, kPairs>> {
   static constexpr const char* kName = "a rotation";
   static constexpr bool kSumsRows = false;
   static constexpr int kGroup = kGroupOf<T>;

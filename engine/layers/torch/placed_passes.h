@@ -24,8 +24,8 @@ void run_pass_at(const at::Tensor& x, const Pass& pass, int64_t numel, int64_t e
 
 // What F makes of elements (element_pass.h) that lie in the same order in all of `in`.
 template <class F>
-torch::autograd::variable_list run_elements(std::initializer_list<at::Tensor> in) {
-  const at::Tensor& first = *in.begin();
+torch::autograd::variable_list run_elements(const torch::autograd::variable_list& in) {
+  const at::Tensor& first = in[0];
   torch::autograd::variable_list out;
   while (out.size() < F::kOut) out.push_back(at::empty_like(first));
   for_type(first.scalar_type(), [&]<class T>() {
@@ -36,6 +36,30 @@ torch::autograd::variable_list run_elements(std::initializer_list<at::Tensor> in
   });
   return out;
 }
+
+// The same as a function with gradients: what Backward makes of the result's gradient and
+// the elements. Where they shall have a graph, or passes do not take that gradient, they
+// are those of kExpression(in), which computes the same.
+template <class F, class Backward, auto kExpression>
+struct ElementFunction
+    : torch::autograd::Function<ElementFunction<F, Backward, kExpression>> {
+  using Context = torch::autograd::AutogradContext;
+  using Tensors = torch::autograd::variable_list;
+
+  template <class... Tensor>
+  static at::Tensor forward(Context* context, const Tensor&... in) {
+    context->save_for_backward({in...});
+    return run_elements<F>({in...})[0];
+  }
+
+  static Tensors backward(Context* context, Tensors grad) {
+    Tensors in = context->get_saved_variables();
+    if (torch::GradMode::is_enabled() || !passes_take({grad[0]}))
+      return expression_gradients(in, grad[0], kExpression);
+    in.insert(in.begin(), laid_out_as(in[0], grad[0]));
+    return run_elements<Backward>(in);
+  }
+};
 
 const GpuPasses* gpu_passes();                      // null where that library is not
 void* current_stream_of(const at::Tensor& tensor);  // of its GPU, as its driver knows it

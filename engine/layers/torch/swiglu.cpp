@@ -5,26 +5,10 @@
 namespace zero {
 namespace {
 
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
-struct SwiGluFunction : torch::autograd::Function<SwiGluFunction> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& gate,
-                            const at::Tensor& up) {
-    context->save_for_backward({gate, up});
-    return run_elements<SwiGlu>({gate, up})[0];
-  }
-
-  static variable_list backward(AutogradContext* context, variable_list grad) {
-    const variable_list saved = context->get_saved_variables();
-    const bool is_ours = !torch::GradMode::is_enabled() && passes_take({grad[0]});
-    return is_ours ? run_elements<SwiGluBackward>(
-                         {laid_out_as(saved[0], grad[0]), saved[0], saved[1]})
-                   : expression_gradients(saved, grad[0], [](const variable_list& in) {
-                       return eager::swiglu(in[0], in[1]);
-                     });
-  }
-};
+at::Tensor expressed_swiglu(const torch::autograd::variable_list& in) {
+  return eager::swiglu(in[0], in[1]);
+}
+using SwiGluFunction = ElementFunction<SwiGlu, SwiGluBackward, expressed_swiglu>;
 
 }  // namespace
 

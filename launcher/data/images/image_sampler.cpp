@@ -12,30 +12,32 @@ int64_t mixed_place(int64_t place, int64_t num_images) {
   return shuffled_place(place, num_images, kSeed, 0);
 }
 
-ImageSampler::ImageSampler(const ImageSource& source, const ImageSamplerOptions& options)
+ImageSampler::ImageSampler(const ImageSource& source, const Augmentation& augmentation,
+                           const SampleOrder& order)
     : source_(source),
-      options_(options),
-      num_samples_(options.range.count > 0 ? options.range.count : source.num_images()) {
-  assert(options.range.first + num_samples_ <= source.num_images());
+      augmentation_(augmentation),
+      order_(order),
+      num_samples_(order.range.count > 0 ? order.range.count : source.num_images()) {
+  assert(order.range.first + num_samples_ <= source.num_images());
 }
 
 int64_t ImageSampler::num_pixels() const {
-  return 3 * options_.augmentation.size * options_.augmentation.size;
+  return 3 * augmentation_.size * augmentation_.size;
 }
 
 int64_t ImageSampler::image_number(int64_t global_index) const {
   const int64_t place =
-      sample_place(global_index, num_samples_, options_.shuffle, options_.seed);
-  if (options_.range.count == 0) return place;
-  return mixed_place(options_.range.first + place, source_.num_images());
+      sample_place(global_index, num_samples_, order_.shuffle, order_.seed);
+  if (order_.range.count == 0) return place;
+  return mixed_place(order_.range.first + place, source_.num_images());
 }
 
 void ImageSampler::read(int64_t global_index, float* pixels, int64_t* label) const {
   const int64_t number = image_number(global_index);
   const Image image = source_.read(number);
-  const ViewKey key{options_.seed, epoch(global_index), number};
-  const View view = view_of(image.height, image.width, options_.augmentation, key);
-  write_pixels(image, view, options_.augmentation, pixels);
+  const ViewKey key{order_.seed, epoch(global_index), number};
+  const View view = view_of(image.height, image.width, augmentation_, key);
+  write_pixels(image, view, augmentation_, pixels);
   *label = source_.label(number);
 }
 
@@ -54,7 +56,7 @@ void ImageSampler::read_rows(std::span<const int64_t> global_indices, float* pix
 }
 
 Batch ImageSampler::empty_batch(int64_t rows) const {
-  Batch batch{.rows = rows, .seq_len = 1, .image_size = options_.augmentation.size};
+  Batch batch{.rows = rows, .seq_len = 1, .image_size = augmentation_.size};
   batch.targets.assign(rows, -1);
   batch.pixels.assign(rows * num_pixels(), 0);
   return batch;

@@ -9,15 +9,6 @@
 
 namespace zero::data {
 
-struct ImageSamplerOptions {
-  Augmentation augmentation = {};
-  bool shuffle = true;  // a new order in every epoch
-  uint64_t seed = 0;    // of the order and of the views
-  // A part of the data as split_samples() makes them, in mixed_place()'s order. Without a
-  // count: all, in the order of the data.
-  SampleRange range = {};
-};
-
 // The number of the image at that place of a fixed mixture of them, the same for all
 // seeds. Images of one class lie together in the data, so its end alone would be a poor
 // sample of it to hold out.
@@ -27,8 +18,10 @@ int64_t mixed_place(int64_t place, int64_t num_images);
 // does. The index decides image and view; neither ranks, threads nor time do.
 class ImageSampler : public Samples {
  public:
-  // `source` must outlive the sampler.
-  ImageSampler(const ImageSource& source, const ImageSamplerOptions& options);
+  // `source` must outlive the sampler. The seed is that of the order and of the views. A
+  // range of the data, as split_samples() makes them, is one of mixed_place()'s order.
+  ImageSampler(const ImageSource& source, const Augmentation& augmentation,
+               const SampleOrder& order);
 
   int64_t num_samples() const override { return num_samples_; }
   int64_t epoch(int64_t global_index) const { return global_index / num_samples_; }
@@ -51,7 +44,8 @@ class ImageSampler : public Samples {
 
  private:
   const ImageSource& source_;
-  ImageSamplerOptions options_;
+  Augmentation augmentation_;
+  SampleOrder order_;
   int64_t num_samples_;
   mutable ThreadPool threads_;  // may be used by several threads at once
 };

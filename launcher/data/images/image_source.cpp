@@ -151,16 +151,20 @@ int64_t ImageSource::num_bytes() const {
 }
 
 int64_t ImageSource::image_size() const {
-  constexpr int64_t kLargest = 224;
+  constexpr int64_t kSmallest = 8, kLargest = 224;
   const Image first = read(0);
-  return first.height == first.width && first.height <= kLargest ? first.height : 0;
+  const bool tells = first.height == first.width && first.height >= kSmallest &&
+                     first.height <= kLargest;
+  return tells ? first.height : 0;
 }
 
 void ImageSource::check_ids(int64_t vocab_size, const OnRead& on_read) const {
   if (num_classes() > vocab_size)
     throw DataError(
         fmt::format("the data have {} classes, the model {}", num_classes(), vocab_size),
-        where(), fmt::format("--vocab {}, or data with fewer classes", num_classes()));
+        where(),
+        fmt::format("data with at most {}; a new model may have --vocab {}",
+                    counted(vocab_size, "class", "classes"), num_classes()));
   for (const auto& part : parts_) part->check(on_read);
 }
 
@@ -172,14 +176,11 @@ uint64_t ImageSource::content_hash(const OnRead& on_read) const {
 
 std::unique_ptr<Samples> ImageSource::samples(const SampleShape& shape,
                                               const SampleOrder& order) const {
-  ImageSamplerOptions options;
-  options.augmentation.size = shape.image_size;
-  options.augmentation.crop = shape.is_augmented ? Crop::kRandom : Crop::kCentre;
-  options.augmentation.flip = shape.is_augmented;
-  options.shuffle = order.shuffle;
-  options.seed = order.seed;
-  options.range = order.range;
-  return std::make_unique<ImageSampler>(*this, options);
+  const Augmentation augmentation{
+      .size = shape.image_size,
+      .crop = shape.is_augmented ? Crop::kRandom : Crop::kCentre,
+      .flip = shape.is_augmented};
+  return std::make_unique<ImageSampler>(*this, augmentation, order);
 }
 
 }  // namespace zero::data

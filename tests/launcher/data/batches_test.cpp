@@ -55,7 +55,7 @@ TEST(Batches, OneAndTwoRanksTrainOnTheSameSamplesOfAPart) {
   const TempFolder folder;
   const data::TokenSource source({folder.write("a.txt", std::string(400, 'a'))});
   const data::Split split = data::split_samples(data::count_samples(source, 2), 0.02);
-  const data::Sampler sampler(source, {.seq_len = 2, .range = split.trained});
+  const data::Sampler sampler(source, 2, {.range = split.trained});
   const auto numbers = [&](int ranks) {
     std::multiset<int64_t> all;
     for (int rank = 0; rank < ranks; ++rank) {

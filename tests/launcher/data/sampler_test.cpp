@@ -29,7 +29,7 @@ class SamplerTest : public DataFiles {
 
 TEST_F(SamplerTest, NeighbouringSamplesShareOneToken) {
   const auto source = counting(10);
-  const Sampler sampler(source, {.seq_len = 3, .shuffle = false});
+  const Sampler sampler(source, 3, {.shuffle = false});
   EXPECT_EQ(sampler.num_samples(), 3);
   EXPECT_EQ(sample(sampler, 3, 0), (Tokens{0, 1, 2, 3}));
   EXPECT_EQ(sample(sampler, 3, 1), (Tokens{3, 4, 5, 6}));
@@ -38,7 +38,7 @@ TEST_F(SamplerTest, NeighbouringSamplesShareOneToken) {
 
 TEST_F(SamplerTest, UnshuffledEpochsRepeat) {
   const auto source = counting(10);
-  const Sampler sampler(source, {.seq_len = 3, .shuffle = false});
+  const Sampler sampler(source, 3, {.shuffle = false});
   EXPECT_EQ(sample(sampler, 3, 3), sample(sampler, 3, 0));
   EXPECT_EQ(sample(sampler, 3, 3000000000001), sample(sampler, 3, 1));
   EXPECT_EQ(sampler.epoch(2), 0);
@@ -48,7 +48,7 @@ TEST_F(SamplerTest, UnshuffledEpochsRepeat) {
 TEST_F(SamplerTest, CountsOnlyWholeSamples) {
   for (int64_t num_tokens = 5; num_tokens < 20; ++num_tokens) {
     const auto source = counting(num_tokens);
-    const Sampler sampler(source, {.seq_len = 4, .shuffle = false});
+    const Sampler sampler(source, 4, {.shuffle = false});
     ASSERT_EQ(sampler.num_samples(), (num_tokens - 1) / 4);
     const auto last = sample(sampler, 4, sampler.num_samples() - 1);
     ASSERT_LT(last.back(), num_tokens);
@@ -60,13 +60,13 @@ TEST_F(SamplerTest, CrossesTheBordersOfFiles) {
   write("c/1", "ab");
   write("c/2", "cd");
   const TokenSource source({path("c")});
-  const Sampler sampler(source, {.seq_len = 4, .shuffle = false});
+  const Sampler sampler(source, 4, {.shuffle = false});
   EXPECT_EQ(sample(sampler, 4, 0), (Tokens{'a', 'b', 256, 'c', 'd'}));
 }
 
 TEST_F(SamplerTest, AShuffledEpochUsesEverySampleOnce) {
   const auto source = counting(1001);
-  const Sampler sampler(source, {.seq_len = 5, .shuffle = true, .seed = 3});
+  const Sampler sampler(source, 5, {.shuffle = true, .seed = 3});
   for (int64_t epoch = 0; epoch < 4; ++epoch) {
     std::vector<int> uses(200);
     for (int64_t i = 0; i < 200; ++i) {
@@ -79,7 +79,7 @@ TEST_F(SamplerTest, AShuffledEpochUsesEverySampleOnce) {
 TEST_F(SamplerTest, OrderChangesWithEpochAndSeed) {
   const auto source = counting(1001);
   const auto order = [&](uint64_t seed, int64_t epoch) {
-    const Sampler sampler(source, {.seq_len = 5, .shuffle = true, .seed = seed});
+    const Sampler sampler(source, 5, {.shuffle = true, .seed = seed});
     Tokens numbers;
     for (int64_t i = 0; i < 200; ++i)
       numbers.push_back(sampler.sample_number(epoch * 200 + i));
@@ -96,7 +96,7 @@ TEST_F(SamplerTest, OrderChangesWithEpochAndSeed) {
 TEST_F(SamplerTest, EverySampleOnceForAnyNumberOfRanks) {
   constexpr int64_t kBatch = 12, kSteps = 2 * 240 / kBatch;
   const auto source = counting(241);
-  const Sampler sampler(source, {.seq_len = 1, .shuffle = true, .seed = 8});
+  const Sampler sampler(source, 1, {.shuffle = true, .seed = 8});
   const auto samples_of_steps = [&](int64_t ranks_before, int64_t ranks_after) {
     std::vector<Tokens> steps;
     for (int64_t step = 0; step < kSteps; ++step) {
@@ -145,9 +145,8 @@ TEST_F(SamplerTest, NoTrainedSampleIsHeldOut) {
   const auto source = counting(241);
   const Split split = split_samples(count_samples(source, 2), 0.1);
   ASSERT_EQ(split.held_out.count, 12);
-  const Sampler trained(source, {.seq_len = 2, .seed = 8, .range = split.trained});
-  const Sampler held_out(source,
-                         {.seq_len = 2, .shuffle = false, .range = split.held_out});
+  const Sampler trained(source, 2, {.seed = 8, .range = split.trained});
+  const Sampler held_out(source, 2, {.shuffle = false, .range = split.held_out});
   std::map<int64_t, int> uses;
   for (int64_t i = 0; i < 2 * split.trained.count; ++i)
     ++uses[sample(trained, 2, i).front()];
@@ -161,7 +160,7 @@ TEST_F(SamplerTest, NoTrainedSampleIsHeldOut) {
 
 TEST_F(SamplerTest, MayBeAskedFromSeveralThreads) {
   const auto source = counting(4001);
-  const Sampler sampler(source, {.seq_len = 4, .shuffle = true, .seed = 1});
+  const Sampler sampler(source, 4, {.shuffle = true, .seed = 1});
   std::vector<Tokens> found(1000);
   std::vector<std::thread> threads;
   for (int64_t first = 0; first < 4; ++first) {
@@ -179,19 +178,19 @@ TEST_F(SamplerTest, MayBeAskedFromSeveralThreads) {
 
 TEST_F(SamplerTest, OneSampleIsEnough) {
   const auto source = counting(9);
-  const Sampler sampler(source, {.seq_len = 8, .shuffle = true, .seed = 5});
+  const Sampler sampler(source, 8, {.shuffle = true, .seed = 5});
   EXPECT_EQ(sampler.num_samples(), 1);
   EXPECT_EQ(sample(sampler, 8, 41), (Tokens{0, 1, 2, 3, 4, 5, 6, 7, 8}));
 }
 
 TEST_F(SamplerTest, RefusesDataShorterThanOneSample) {
   const auto source = counting(8);
-  expect_error([&] { Sampler(source, {.seq_len = 8}); },
+  expect_error([&] { Sampler(source, 8, {}); },
                {"8 tokens", "shorter than one sample of 8 inputs and a target",
                 path("counting.bin"), "--seq-len 7 at most"});
   const auto alone = counting(1);
   try {
-    Sampler(alone, {.seq_len = 8});
+    Sampler(alone, 8, {});
     ADD_FAILURE();
   } catch (const DataError& error) {
     EXPECT_EQ(error.cure(), "more data there");
@@ -199,10 +198,8 @@ TEST_F(SamplerTest, RefusesDataShorterThanOneSample) {
   write("c/1", "a");
   write("c/2", "b");
   const TokenSource folder({path("c")});
-  expect_error([&] { Sampler(folder, {.seq_len = 1024}); },
-               {path("c/1") + " and 1 more"});
-  expect_error([&] { Sampler(folder, {.seq_len = 0}); },
-               {"0 tokens", "--seq-len to at least 1"});
+  expect_error([&] { Sampler(folder, 1024, {}); }, {path("c/1") + " and 1 more"});
+  expect_error([&] { Sampler(folder, 0, {}); }, {"0 tokens", "--seq-len to at least 1"});
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ class ImageSamplerTest : public ImageFiles {
 
 TEST_F(ImageSamplerTest, AShuffledEpochUsesEveryImageOnce) {
   const ImageSource source = three_classes();
-  const ImageSampler sampler(source, {.augmentation = kTrained, .seed = 5});
+  const ImageSampler sampler(source, kTrained, {.seed = 5});
   EXPECT_EQ(sampler.num_samples(), 120);
   EXPECT_EQ(sampler.num_pixels(), 192);
   Numbers first = numbers(sampler, 0, 120), second = numbers(sampler, 120, 120);
@@ -61,14 +61,14 @@ TEST_F(ImageSamplerTest, AShuffledEpochUsesEveryImageOnce) {
 
 TEST_F(ImageSamplerTest, UnshuffledTheOrderIsThatOfTheData) {
   const ImageSource source = three_classes();
-  const ImageSampler sampler(source, {.shuffle = false});
+  const ImageSampler sampler(source, {}, {.shuffle = false});
   EXPECT_EQ(numbers(sampler, 119, 3), (Numbers{119, 0, 1}));
 }
 
 TEST_F(ImageSamplerTest, HeldOutImagesAreOfAllClassesAndNeverTrainedOn) {
   const ImageSource source = three_classes();
   const Split split = split_samples(source.num_images(), 0.25);
-  const ImageSampler held_out(source, {.shuffle = false, .range = split.held_out});
+  const ImageSampler held_out(source, {}, {.shuffle = false, .range = split.held_out});
   std::map<int64_t, int> uses, classes;
   for (const int64_t number : numbers(held_out, 0, 30)) {
     ++uses[number];
@@ -77,7 +77,7 @@ TEST_F(ImageSamplerTest, HeldOutImagesAreOfAllClassesAndNeverTrainedOn) {
   EXPECT_EQ(classes.size(), 3u);
   for (const auto& [label, count] : classes) EXPECT_GT(count, 4) << label;
   for (const uint64_t seed : {1, 2}) {
-    const ImageSampler trained(source, {.seed = seed, .range = split.trained});
+    const ImageSampler trained(source, {}, {.seed = seed, .range = split.trained});
     EXPECT_EQ(trained.num_samples(), 90);
     auto all = uses;
     for (const int64_t number : numbers(trained, 0, 90)) ++all[number];
@@ -88,7 +88,7 @@ TEST_F(ImageSamplerTest, HeldOutImagesAreOfAllClassesAndNeverTrainedOn) {
 
 TEST_F(ImageSamplerTest, RowsDoNotDependOnThreadsOrNeighbours) {
   const ImageSource source = three_classes();
-  const ImageSampler sampler(source, {.augmentation = kTrained, .seed = 3});
+  const ImageSampler sampler(source, kTrained, {.seed = 3});
   Numbers indices(50);
   std::iota(indices.begin(), indices.end(), 100);
   const Rows found = rows(sampler, indices, 1);
@@ -105,9 +105,9 @@ TEST_F(ImageSamplerTest, RowsDoNotDependOnThreadsOrNeighbours) {
 TEST_F(ImageSamplerTest, AnImageIsSeenDifferentlyInEachEpoch) {
   write("o/a/1.png", png(picture(40, 40)));
   const ImageSource source({path("o")});
-  const ImageSampler trained(source, {.augmentation = kTrained, .seed = 3});
+  const ImageSampler trained(source, kTrained, {.seed = 3});
   EXPECT_NE(rows(trained, {0}, 1), rows(trained, {1}, 1));
-  const ImageSampler evaluated(source, {.augmentation = {.size = 8}, .seed = 3});
+  const ImageSampler evaluated(source, {.size = 8}, {.seed = 3});
   EXPECT_EQ(rows(evaluated, {0}, 1), rows(evaluated, {1}, 1));
 }
 
@@ -118,7 +118,7 @@ TEST_F(ImageSamplerTest, OfSeveralErrorsTheLowestRowsIsThrown) {
     write(name, "damaged");
   }
   const ImageSource source({path("t")});
-  const ImageSampler sampler(source, {.augmentation = kTrained, .shuffle = false});
+  const ImageSampler sampler(source, kTrained, {.shuffle = false});
   for (const int num_threads : {1, 2, 4})
     for (int time = 0; time < 5; ++time)
       expect_error(

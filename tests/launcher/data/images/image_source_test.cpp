@@ -83,6 +83,27 @@ TEST_F(ImageFolderTest, ImagesWithoutLabelsLieAnywhere) {
                {"holds no images", path("empty")});
 }
 
+TEST_F(ImageFolderTest, ASquareThatIsNotTooLargeTellsTheSize) {
+  const auto size = [&](int64_t height, int64_t width) {
+    write("f/a/1.png", png(picture(height, width)));
+    return ImageSource({path("f")}).image_size();
+  };
+  EXPECT_EQ(size(224, 224), 224);
+  EXPECT_EQ(size(225, 225), 0);
+  EXPECT_EQ(size(224, 223), 0);
+  EXPECT_EQ(size(8, 8), 8);
+  EXPECT_EQ(size(7, 7), 0) << "no model is made for so few";
+}
+
+// Of a model that has its weights nothing else is to be had.
+TEST_F(ImageFolderTest, MoreClassesThanTheModelHasAreRefused) {
+  const ImageSource source({two_classes()});
+  EXPECT_NO_THROW(source.check_ids(2));
+  expect_error([&] { source.check_ids(1); },
+               {"2 classes, the model 1", "data with at most 1 class",
+                "a new model may have --vocab 2"});
+}
+
 TEST_F(ImageFolderTest, SeveralPathsHaveTheSameClasses) {
   two_classes("x");
   two_classes("y");
