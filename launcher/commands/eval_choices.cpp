@@ -34,10 +34,11 @@ class Encoder {
   explicit Encoder(const LoadedModel& loaded)
       : loaded_(loaded), tokenizer_(open_tokenizer(loaded)) {}
 
-  // How many tokens a prompt has; blanks at its end belong to the choice, as most
-  // tokenizers join them to a word.
+  // How many tokens a prompt has; blanks at its end belong to the choice where a
+  // tokenizer joins them to a word.
   int64_t count(const std::string& prompt) {
-    const std::string text = prompt.substr(0, prompt.find_last_not_of(' ') + 1);
+    const std::string text =
+        tokenizer_ ? prompt.substr(0, prompt.find_last_not_of(' ') + 1) : prompt;
     const int64_t tokens = text.empty() && !tokenizer_ ? 0 : std::ssize(encode(text));
     if (tokens == 0)
       throw Error(ExitCode::kData, "a prompt without tokens: nothing tells what follows");
@@ -50,10 +51,12 @@ class Encoder {
     const int64_t length = std::ssize(text.tokens);
     if (begin >= length)
       throw Error(ExitCode::kData, "a choice adds no token to its prompt");
-    if (length > loaded_.shape.seq_len)
-      throw Error(ExitCode::kData,
-                  fmt::format("prompt and choice have {} tokens, and the context {}",
-                              length, loaded_.shape.seq_len));
+    const int64_t most = loaded_.shape.seq_len + 1;  // nothing follows the last
+    if (length > most)
+      throw Error(
+          ExitCode::kData,
+          fmt::format("prompt and choice have {} tokens, and the context takes {}",
+                      length, most));
     return text;
   }
 

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -50,6 +51,13 @@ class JsonFile {
       fail(fmt::format("{} is {}; allowed: a number from {} to {}", key,
                        checkpoint::shown(value), least, most));
     return value.get<double>();
+  }
+
+  std::optional<int64_t> integer(const char* key, int64_t least, int64_t most) const {
+    const auto value = number(key, static_cast<double>(least), static_cast<double>(most));
+    if (value && *value != std::floor(*value))
+      fail(fmt::format("{} is {}; allowed: an integer", key, *value));
+    return value ? std::optional(static_cast<int64_t>(*value)) : std::nullopt;
   }
 
   bool boolean(const char* key) const {
@@ -118,8 +126,7 @@ GenerationConfig read_generation_config(const std::string& folder) {
   config.top_p = file.number("top_p", 0, 1);
   config.min_p = file.number("min_p", 0, 1);
   config.repetition_penalty = file.number("repetition_penalty", 1e-6, 1e6);
-  if (const auto top_k = file.number("top_k", 0, 1 << 30))
-    config.top_k = static_cast<int64_t>(*top_k);
+  config.top_k = file.integer("top_k", 0, 1 << 30);
   config.ends = file.tokens("eos_token_id");
   if (config.ends.empty())
     config.ends = JsonFile(folder, "config.json").tokens("eos_token_id");

@@ -181,6 +181,7 @@ std::vector<GeneratedText> make_texts(TextReader& reader,
       for (const int64_t token : std::span(prompt).last(
                static_cast<size_t>(std::min(std::ssize(prompt), kEnough))))
         texts[i].writer.add(token);
+      texts[i].writer.finish();
     }
   }
   const auto add_token = [&](int64_t row, int64_t token) {

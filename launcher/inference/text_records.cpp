@@ -136,7 +136,7 @@ void TextRecords::lock() {
            of_path.st_ino != of_lock.st_ino);
 }
 
-// A last line without an end was being written when its process ended.
+// A last line that is no whole record was being written when its process ended.
 void TextRecords::read_file(const std::vector<PromptLine>& prompts,
                             const MadeWith& with) {
   std::ifstream file(path_, std::ios::binary);
@@ -147,11 +147,12 @@ void TextRecords::read_file(const std::vector<PromptLine>& prompts,
   size_t begin = 0;
   for (size_t end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1)
     keep(text.substr(begin, end - begin), prompts, with);
-  const bool is_cut_off = begin < text.size();
-  if (is_cut_off && !text.substr(begin).starts_with(kBegin) &&
-      !std::string_view(kBegin).starts_with(text.substr(begin)))
-    refuse(path_, "it is there already, and holds something else than such records");
-  if (is_cut_off) write_in_order(std::string_view(text).substr(0, std::strlen(kBegin)));
+  const std::string last = text.substr(begin);
+  if (last.empty()) return;
+  const bool is_cut_off = (last.starts_with(kBegin) && !json::accept(last)) ||
+                          std::string_view(kBegin).starts_with(last);
+  if (!is_cut_off) keep(last, prompts, with);
+  write_in_order(std::string_view(text).substr(0, std::strlen(kBegin)));
 }
 
 // `begin`: of the file, which may have less than a record's.

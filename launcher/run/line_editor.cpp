@@ -39,6 +39,7 @@ void use_wide_characters() {
 std::optional<std::string> plain_line() {
   std::string line;
   if (!std::getline(std::cin, line)) return std::nullopt;
+  if (line.ends_with('\r')) line.pop_back();
   return line;
 }
 

@@ -146,8 +146,12 @@ class GrowingText:
     def add(self, token):
         self.tokens.append(token)
         text = self.rest()
-        if text.endswith("\ufffd"):  # perhaps the beginning of a character
-            return ""
+        return "" if text.endswith("\ufffd") else self.show(text)  # perhaps the beginning of a character
+
+    def finish(self):
+        return self.show(self.rest())
+
+    def show(self, text):
         self.last, self.shown = (self.shown, len(self.tokens)) if text else (self.last, self.shown)
         return text
 
@@ -185,7 +189,7 @@ class Child:
     def next(self, of_text):
         number, token = of_text
         if token is None:
-            return {"text": self.texts.pop(number).rest() if number in self.texts else ""}
+            return {"text": self.texts[number].finish() if number in self.texts else ""}
         if self.tokenizer.id_to_token(token) is None:  # of a vocabulary that was padded
             return {"text": f"<{token}>"}
         if number not in self.texts:

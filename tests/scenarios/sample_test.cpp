@@ -139,7 +139,13 @@ TEST_F(Sampling, LikelihoodsOfChoicesAreTheSameOnAnyRanks) {
         "{\"prompt\": \"aaa\", \"choices\": [\"b\", \"a\"], \"answer\": 1}\n"
         "{\"prompt\": \"aa\", \"choices\": [\"aaaa\", \"ab\", \"c\"], \"answer\": "
         "\"aaaa\"}\n"
-        "{\"prompt\": \"a\", \"choices\": [\"b\", \"aa\"], \"answer\": 0}\n");
+        "{\"prompt\": \"a\", \"choices\": [\"b\", \"aa\"], \"answer\": 0}\n"
+        // A blank at a prompt's end is the prompt's, where bytes are tokens.
+        "{\"prompt\": \"a \", \"choices\": [\"a\", \"b\"]}\n"
+        "{\"prompt\": \"a\", \"choices\": [\" \", \" a\"]}\n"
+        // As long as the context, and a token that nothing follows.
+        "{\"prompt\": \"" +
+            std::string(16, 'a') + "\", \"choices\": [\"a\", \"b\"]}\n");
   for (const int ranks : {0, 2}) {
     const std::string to = "to" + std::to_string(ranks);
     const Outcome outcome =
@@ -149,6 +155,12 @@ TEST_F(Sampling, LikelihoodsOfChoicesAreTheSameOnAnyRanks) {
     EXPECT_THAT(outcome.out, HasSubstr("by length 66.67 % | 3 questions"));
   }
   EXPECT_EQ(read_file(path("to0")), read_file(path("to2")));
+  std::vector<std::vector<double>> sums;
+  std::istringstream lines(read_file(path("to0")));
+  for (std::string line; std::getline(lines, line);)
+    sums.push_back(json::parse(line)["log_likelihoods"]);
+  ASSERT_EQ(sums.size(), 6u);
+  EXPECT_NEAR(sums[3][0], sums[4][1] - sums[4][0], 1e-4);
 }
 
 }  // namespace

@@ -84,6 +84,12 @@ class TokenizerChildTest(unittest.TestCase):
         self.assertTrue(end)
         self.assertEqual(none, "")
 
+    def test_what_waits_at_an_end_is_not_told_again(self):
+        begin, after = (self.tokenizer.encode(text, add_special_tokens=False).ids for text in ("a\ufffd", "b"))
+        asked = [{"next": [0, token]} for token in (*begin, None, *after)]
+        *_, end, more = [answer["text"] for answer in self.ask({"open": str(self.path)}, *asked)[1:]]
+        self.assertEqual((end, more), ("\ufffd", "b"))
+
     def test_problems_are_answers(self):
         self.path.write_text("{}")
         broken, without, later = self.ask({"open": str(self.path)}, {"encode": "a"}, {"no such": 1})

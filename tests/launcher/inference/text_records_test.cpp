@@ -91,8 +91,18 @@ TEST_F(Records, AreGoneOnWith) {
   EXPECT_EQ(written(), record(1, 0) + "\n" + record(3, 0) + "\n");
 }
 
+TEST_F(Records, WithoutAnEndOfLineAreWhole) {
+  write(record(3, 0));
+  EXPECT_THAT(problem({"aa", "other"}), HasSubstr("other settings"));
+  EXPECT_EQ(written(), record(3, 0));
+  TextRecords records(path_, kPrompts, kWith);
+  EXPECT_TRUE(records.has({3, 0}));
+  records.add({record(1, 0)});
+  EXPECT_EQ(written(), record(3, 0) + "\n" + record(1, 0) + "\n");
+}
+
 TEST_F(Records, AreGoneOnWithWhereverTheFirstWasCut) {
-  for (size_t bytes = 0; bytes < 20; ++bytes) {
+  for (size_t bytes = 0; bytes < record(1, 0).size(); ++bytes) {
     write(record(1, 0).substr(0, bytes));
     TextRecords records(path_, kPrompts, kWith);
     records.add({record(1, 0)});
@@ -116,7 +126,7 @@ TEST_F(Records, OfSomethingElseAreRefusedAndStay) {
   EXPECT_THROW(TextRecords(folder_.path("link"), kPrompts, kWith), Error);
   EXPECT_EQ(written(), text);
   for (const std::string other :
-       {"hello", "hello\n", "{}\n", "{\"line\":1}\n", "[]\n", "\n"}) {
+       {"hello", "hello\n", "{}\n", "{\"line\":1}\n", "{\"line\":1}", "[]\n", "\n"}) {
     write(other);
     EXPECT_THAT(problem(), HasSubstr("something else")) << other;
     EXPECT_EQ(written(), other);
