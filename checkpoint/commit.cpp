@@ -1,5 +1,6 @@
 #include "checkpoint/commit.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <exception>
 #include <utility>
@@ -18,12 +19,22 @@
 namespace zero::checkpoint {
 namespace {
 
+// A checkpoint of ours, be it damaged or still empty.
+bool may_be_replaced(const Folder& run, const std::string& name) {
+  if (!run.has_folder(name)) return false;
+  const auto files = run.subfolder(name).names();
+  return files.empty() || std::ranges::any_of(files, belongs_to_checkpoint);
+}
+
+[[noreturn]] void refuse_to_replace(const Folder& run, const std::string& step) {
+  throw CheckpointError(run.path_of(step), "",
+                        "is no folder of this run's, and stays as it is",
+                        "move it away: the checkpoint of this step needs the name");
+}
+
 void refuse_existing(const Folder& run, int64_t step, Existing existing) {
   const std::string name = step_folder(step);
-  if (run.has(name) && !run.has_folder(name))
-    throw CheckpointError(run.path_of(name), "",
-                          "is no folder of this run's, and stays as it is",
-                          "move it away: the checkpoint of this step needs the name");
+  if (run.has(name) && !may_be_replaced(run, name)) refuse_to_replace(run, name);
   if (existing == Existing::kReplace || !run.has(name)) return;
   if (!flaw_of(run, step).empty()) return;
   throw CheckpointError(run.path_of(name), "", "this step has been saved already",
@@ -93,18 +104,19 @@ class Naming {
 
   // Returns the name that the old one has now; "": there is none. Without an atomic
   // exchange it is nowhere for a moment: a kill just then leaves it under a name from
-  // which tidy() brings it back.
+  // which tidy() brings it back. Throws where somebody has put something else into its
+  // place at the last moment.
   std::string make_durable() {
     const Folder& folder = run_.folder();
     const bool replaces = folder.has(name_);
     run_.check();
     is_exchanged_ = replaces && exchange_ours(folder, temporary_, name_, run_.io());
-    if (!is_exchanged_) {
-      if (replaces) run_.rename(name_, aside_);
-      run_.rename(temporary_, name_);
-    }
+    if (replaces && !is_exchanged_) run_.rename(name_, aside_);
+    const std::string old = is_exchanged_ ? temporary_ : replaces ? aside_ : "";
+    if (replaces && !may_be_replaced(folder, old)) refuse_to_replace(folder, name_);
+    if (!is_exchanged_) run_.rename(temporary_, name_);
     folder.sync(run_.io());
-    return is_exchanged_ ? temporary_ : replaces ? aside_ : "";
+    return old;
   }
 
   // Of what was begun. False: it failed.
@@ -174,8 +186,8 @@ std::string commit(const OpenRun& run, std::string& temporary,
   const std::string name = split_path(temporary).name;
   const std::string step = step_folder(info.step);
   run.check();
-  refuse_existing(folder, info.step, existing);
   write_folder(folder.subfolder(name), reports, info, run.io());
+  refuse_existing(folder, info.step, existing);  // what came while all that was written
   Naming naming(run, name, info.step);
   std::string old;
   try {
@@ -207,7 +219,7 @@ void name_best(const OpenRun& run, int64_t step) {
 void discard(const OpenRun& run, const std::string& temporary) noexcept {
   try {
     const std::string name = split_path(temporary).name;
-    if (is_temporary(name) && run.folder().has(name)) run.remove(name);
+    if (is_temporary(name) && run.folder().has_folder(name)) run.remove(name);
   } catch (const std::exception&) {
   }
 }

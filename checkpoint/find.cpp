@@ -28,6 +28,13 @@ std::vector<StepFolder> list_patiently(const std::string& run) {
   return steps;
 }
 
+// Such as links to checkpoints that are not there any more.
+void add_misnamed_behind(int64_t step, const Folder& run,
+                         std::vector<std::string>& flaws) {
+  for (const int64_t other : misnamed_steps(run))
+    if (other > step) flaws.push_back(flaw_of(run, other));
+}
+
 }  // namespace
 
 std::vector<StepFolder> list_steps(const std::string& run) {
@@ -70,8 +77,11 @@ std::string flaw_of(const Folder& run, int64_t step) {
 
 std::vector<int64_t> misnamed_steps(const Folder& run) {
   std::vector<int64_t> steps;
-  for (const auto& name : run.names())
-    if (step_of(name) && !run.leads_to_folder(name)) steps.push_back(*step_of(name));
+  for (const auto& name : run.names()) {
+    const bool is_none = step_of(name) && !run.leads_to_folder(name);
+    // And not just removed by a run that goes on.
+    if (is_none && run.has(name)) steps.push_back(*step_of(name));
+  }
   std::ranges::sort(steps);
   return steps;
 }
@@ -92,9 +102,12 @@ std::optional<StepFolder> newest_complete(const std::string& run,
       steps.pop_back();
     }
   }
-  if (passed_over != nullptr)
+  const auto newest = steps.empty() ? std::nullopt : std::optional(steps.back());
+  if (passed_over != nullptr) {
     passed_over->insert(passed_over->end(), flaws.begin(), flaws.end());
-  return steps.empty() ? std::nullopt : std::optional(steps.back());
+    if (newest) add_misnamed_behind(newest->step, Folder(run), *passed_over);
+  }
+  return newest;
 }
 
 }  // namespace zero::checkpoint

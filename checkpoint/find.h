@@ -30,9 +30,9 @@ std::string flaw_of(const Folder& run, int64_t step);
 // that leads nowhere: the steps, in order.
 std::vector<int64_t> misnamed_steps(const Folder& run);
 
-// Find the newest complete checkpoint. For each newer one that is damaged, why it was
-// passed over is appended to `passed_over` (if given), naming the file. One that a run
-// removes meanwhile, as it has a newer one, is no damage.
+// Find the newest complete checkpoint. For each newer one that is damaged, and for what
+// only has such a name, why it was passed over is appended to `passed_over` (if given),
+// naming the file. One that a run removes meanwhile, as it has a newer one, is no damage.
 //
 // The file `latest` is for people and is not read.
 std::optional<StepFolder> newest_complete(

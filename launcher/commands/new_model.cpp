@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <vector>
+
 #include "checkpoint/find.h"
 #include "checkpoint/tidy.h"
 #include "launcher/data/batches.h"
@@ -43,7 +45,8 @@ NewModel new_model(const ModelFamilies& models, const Settings& settings) {
 }
 
 void require_no_steps(const std::string& folder, const std::string& flag) {
-  const auto steps = checkpoint::list_steps(folder);
+  std::vector<checkpoint::StepFolder> steps;
+  use_folder(folder, flag, [&] { steps = checkpoint::list_steps(folder); });
   if (steps.empty()) return;
   throw Error(ExitCode::kUsage, fmt::format("{} checkpoint(s) are there", steps.size()),
               folder, "another " + flag);
@@ -51,7 +54,7 @@ void require_no_steps(const std::string& folder, const std::string& flag) {
 
 std::unique_ptr<checkpoint::RunLock> take_folder(const std::string& folder,
                                                  const std::string& flag) {
-  checkpoint::make_run_folder(folder);
+  create_folder(folder, flag);
   auto lock =
       std::make_unique<checkpoint::RunLock>(folder, job_id(process_environment()));
   for (const std::string& name : checkpoint::tidy(*lock))

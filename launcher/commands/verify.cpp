@@ -23,7 +23,8 @@ int verify(const VerbCall& call) {
   for (const std::string& folder : folders_to_verify(line.from)) {
     const checkpoint::VerifyReport report = verify_folder(folder);
     std::error_code error;
-    if (!report.is_sound() && !std::filesystem::exists(folder, error)) {
+    const auto status = std::filesystem::symlink_status(folder, error);
+    if (!report.is_sound() && !std::filesystem::exists(status)) {
       warn(folder + " " + removed_meanwhile(folder).problem());
       continue;
     }

@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/error.h"
-#include "checkpoint/find.h"
+#include "checkpoint/file.h"
+#include "checkpoint/format.h"
 #include "engine/watch/activity.h"
 #include "launcher/huggingface/model_folder.h"
 #include "launcher/run/console.h"
@@ -56,9 +59,12 @@ std::vector<std::string> folders_to_verify(const std::string& dir) {
   if (!std::filesystem::is_directory(dir, error))
     throw Error(ExitCode::kUsage, no_folder("DIR", dir), dir, kCure);
   if (step_named_by(dir)) return {dir};
+  std::map<int64_t, std::string> steps;
+  const checkpoint::Folder run(dir);
+  for (const std::string& name : run.names())
+    if (const auto step = checkpoint::step_of(name)) steps[*step] = run.path_of(name);
   std::vector<std::string> folders;
-  for (const checkpoint::StepFolder& step : checkpoint::list_steps(dir))
-    folders.push_back(step.path);
+  for (const auto& [step, path] : steps) folders.push_back(path);
   // A step under another name.
   if (folders.empty() && is_of_run(dir)) return {dir};
   if (folders.empty())

@@ -8,7 +8,8 @@
 // Whether the bytes of checkpoints are those that were written.
 namespace zero::launcher {
 
-// The steps of a run, or `dir` itself where it is one. Throws Error(kUsage) where it is
+// The steps of a run in order, with what only has such a name, such as a link whose
+// checkpoint is gone; or `dir` itself where it is one. Throws Error(kUsage) where it is
 // neither.
 std::vector<std::string> folders_to_verify(const std::string& dir);
 

@@ -30,16 +30,6 @@ constexpr char kStopFile[] = "STOP";
 constexpr int kLooks = 10;  // a network file system may show a new file late
 constexpr auto kPause = 200ms;
 
-void create_folder(const std::string& path) try {
-  checkpoint::make_run_folder(path);
-  const checkpoint::Folder is_there(path);
-} catch (const checkpoint::CheckpointError& error) {
-  const std::string& problem = error.problem();  // "cannot ...: No such file"
-  throw Error(ExitCode::kCheckpoint,
-              "cannot create the run's folder" + problem.substr(problem.find(": ")), path,
-              "another --out DIR");
-}
-
 // In a file of that name.
 void find_word(const std::string& folder, const std::string& word) {
   for (int look = 0; look < kLooks; ++look) {
@@ -56,6 +46,23 @@ void find_word(const std::string& folder, const std::string& word) {
 }
 
 }  // namespace
+
+void create_folder(const std::string& path, const std::string& flag) {
+  use_folder(path, flag, [&] {
+    checkpoint::make_run_folder(path);
+    const checkpoint::Folder is_there(path);
+  });
+}
+
+void use_folder(const std::string& path, const std::string& flag,
+                const std::function<void()>& use) try {
+  use();
+} catch (const checkpoint::CheckpointError& error) {
+  const std::string& problem = error.problem();  // "cannot ...: No such file"
+  throw Error(ExitCode::kCheckpoint,
+              "cannot create the run's folder" + problem.substr(problem.find(": ")), path,
+              fmt::format("another {} DIR", flag));
+}
 
 Heartbeat::Heartbeat(const std::string& folder, const std::string& job_id,
                      checkpoint::TakeOver take_over, double seconds_between)
@@ -93,7 +100,7 @@ std::string job_id(const std::vector<std::string>& environment) {
 RunFolder::RunFolder(const std::string& path, const std::string& job_id,
                      checkpoint::TakeOver take_over, Ranks& ranks) {
   if (ranks.rank() == 0) {
-    create_folder(path);
+    create_folder(path, "--out");
     lock_ = std::make_unique<Heartbeat>(path, job_id, take_over);
     checkpoint::tidy(lock_->run());
     checkpoint::probe_writable(lock_->run());

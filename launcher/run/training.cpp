@@ -50,7 +50,7 @@ Training::Training(const Settings& settings, const ModelFamilies& models, World&
 
 Training::~Training() = default;
 
-ExitCode Training::run() {
+ExitCode Training::run() try {
   process_ = set_up_process(settings_, world_);
   open_data();
   build_engine();
@@ -63,6 +63,11 @@ ExitCode Training::run() {
   if (has_ended_ && is_first_rank()) tell_end();
   if (!settings_.dump_state.empty()) dump_state(settings_.dump_state, *engine_, losses_);
   return code;
+} catch (...) {
+  // With several ranks nobody gives the run's lock back later. A save that still goes on
+  // needs it.
+  if (!pending_save_) folder_.reset();
+  throw;
 }
 
 void Training::tell_end() const {

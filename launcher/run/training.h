@@ -46,9 +46,9 @@ enum class Stop : int64_t { kNo, kStopFile, kTimeLimit, kSignal };
 // One run of `train`, from the data to the last line: started or resumed, saved on the
 // way and at its end.
 //
-// run() throws what goes wrong and leaves this object whole: with an engine in the middle
-// of a step its destructor may wait for other ranks, so end those first. All three
-// arguments must outlive it.
+// run() throws what goes wrong, gives the run's lock back unless a save still goes on,
+// and leaves this object whole: with an engine in the middle of a step its destructor may
+// wait for other ranks, so end those first. All three arguments must outlive it.
 class Training {
  public:
   Training(const Settings& settings, const ModelFamilies& models, World& world);
@@ -112,7 +112,6 @@ class Training {
   void follow_save(PendingSave& done) const;
   void finish_save(bool goes_on);
   void finish_save();
-  void leave_folder();
   void finish_last_save();
   double note_save(const PendingSave& done);
   void note_failed_save(const PendingSave& failed);

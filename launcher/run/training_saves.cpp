@@ -36,10 +36,14 @@ int64_t Training::checkpoint_bytes() const {
   return bytes;
 }
 
-// By the clock a save is not due while another one goes on.
+// By the clock a save is not due while another one goes on. A batch that was skipped
+// makes no step to be saved.
 bool Training::is_save_due() const {
-  if (pending_save_ && settings_.save_every.steps == 0) return false;
-  return save_pace_.is_due(engine_->num_steps(), process_age());
+  const int64_t step = engine_->num_steps();
+  const bool by_steps = settings_.save_every.steps > 0;
+  if (pending_save_ && (!by_steps || pending_save_->step == step)) return false;
+  if (by_steps && saved_step_ == step) return false;
+  return save_pace_.is_due(step, process_age());
 }
 
 // Nothing is written twice. A step that was not finite changes the place in the data
@@ -105,12 +109,10 @@ void Training::finish_save(bool goes_on) {
     path = pending_save_->save->wait();
   } catch (const FileError& error) {
     if (is_first_rank()) record_failed_save(error, goes_on);
-    if (!goes_on) {
-      leave_folder();
-      throw;
-    }
-    note_failed_save(*pending_save_);
-    return pending_save_.reset();
+    if (goes_on) note_failed_save(*pending_save_);
+    pending_save_.reset();
+    if (goes_on) return;
+    throw;
   }
   pending_save_->waited = seconds_since(begin);
   const double lost = note_save(*pending_save_);
@@ -118,18 +120,12 @@ void Training::finish_save(bool goes_on) {
   pending_save_.reset();
 }
 
-// Before an error that all ranks throw: none of them writes any more, and where there are
-// several nobody takes the run's lock back later.
-void Training::leave_folder() { folder_.reset(); }
-
 void Training::finish_save() { finish_save(settings_.on_save_error == "continue"); }
 
 // The run ends: nothing tries again what has failed.
 void Training::finish_last_save() {
   finish_save(/*goes_on=*/false);
-  if (!failed_save_) return;
-  leave_folder();
-  std::rethrow_exception(failed_save_);
+  if (failed_save_) std::rethrow_exception(failed_save_);
 }
 
 // The same on all ranks, but for seconds; how many of them training has lost.

@@ -133,7 +133,6 @@ void Training::check_progress(const StepReport& report) {
   const int64_t num_bad = progress_.num_bad_in_a_row;
   if (settings_.max_bad_steps == 0 || num_bad < settings_.max_bad_steps) return;
   finish_save();  // nobody would hear of its failure
-  leave_folder();
   const bool is_scaled = report.loss_scale > 0;
   throw Error(ExitCode::kTraining,
               fmt::format("loss or gradient was not finite {} times in a row{}", num_bad,

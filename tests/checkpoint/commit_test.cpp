@@ -5,6 +5,8 @@
 #include <cstring>
 #include <ctime>
 #include <filesystem>
+#include <functional>
+#include <utility>
 
 #include "checkpoint/find.h"
 #include "checkpoint/tidy.h"
@@ -151,6 +153,59 @@ TEST_F(CommitTest, WhatWasThereStaysWhereASaveFails) {
         }
 }
 
+// Somebody makes something while a checkpoint is saved.
+class MeanwhileIo : public FaultyIo {
+ public:
+  std::function<void()> act;
+  bool is_at_the_last_moment = false;  // else when the manifest is made durable
+
+  int fsync(int file) override {
+    const fs::path path = fs::read_symlink("/proc/self/fd/" + std::to_string(file));
+    if (path.filename() == kManifestFile && !is_at_the_last_moment) act();
+    return FaultyIo::fsync(file);
+  }
+  int exchange(int folder, const char* one, const char* other) override {
+    if (std::exchange(is_at_the_last_moment, false)) act();
+    return FaultyIo::exchange(folder, one, other);
+  }
+};
+
+TEST_F(CommitTest, WhatTakesTheStepsNameMeanwhileStays) {
+  const std::string path = run + "/" + step_folder(100);
+  struct Thing {
+    std::function<void()> make;
+    std::function<bool()> is_there;
+  };
+  const std::vector<Thing> things = {
+      {[&] { write_file(path, "mine"); }, [&] { return read_file(path) == "mine"; }},
+      {[&] { fs::create_symlink("nowhere", path); },
+       [&] { return fs::is_symlink(path) && fs::read_symlink(path) == "nowhere"; }},
+      {[&] {
+         fs::create_directory(path);
+         write_file(path + "/notes", "mine");
+       },
+       [&] { return read_file(path + "/notes") == "mine"; }}};
+  for (size_t i = 0; i < things.size(); ++i)
+    for (const bool is_late : {false, true})
+      for (const bool can_exchange : {true, false}) {
+        SCOPED_TRACE(::testing::Message() << i << is_late << can_exchange);
+        fs::remove_all(run);
+        if (is_late) save(small_model(1));
+        MeanwhileIo io;
+        io.can_exchange = can_exchange;
+        io.is_at_the_last_moment = is_late;
+        io.act = [&] {
+          fs::remove_all(path);
+          things[i].make();
+        };
+        EXPECT_THAT(
+            error_of([&] { save(small_model(2), {.existing = Existing::kReplace}, io); }),
+            HasSubstr(path + ": is no folder of this run's, and stays as it is"));
+        EXPECT_TRUE(things[i].is_there());
+        EXPECT_TRUE(leftovers_of(run).empty());
+      }
+}
+
 TEST_F(CommitTest, AMovedRunIsNotMadeAnew) {
   const TestModel model = small_model();
   const OpenRun open(run);
@@ -167,6 +222,15 @@ TEST_F(CommitTest, AMovedRunIsNotMadeAnew) {
   refusal([&] { commit(open, folder, {report}, {.step = 1}); });
   EXPECT_TRUE(files_of(run).empty());
   EXPECT_TRUE(list_steps(run + "_moved").empty());
+}
+
+TEST_F(CommitTest, ARunBelowWhatIsAFileNowIsNotMadeAnew) {
+  make_run_folder(run + "/sweep/one");
+  const OpenRun open(run + "/sweep/one");
+  fs::rename(run + "/sweep", run + "/moved");
+  write_file(run + "/sweep", "");
+  EXPECT_THAT(error_of([&] { prepare(open, 1); }),
+              HasSubstr("moved, replaced or removed"));
 }
 
 TEST_F(CommitTest, AShardThatCannotBeSeenIsOnAnotherDisk) {
@@ -223,9 +287,12 @@ TEST_F(CommitTest, WhatCouldNotBeReadIsNotWritten) {
 TEST_F(CommitTest, DiscardTouchesOnlyTemporaryFolders) {
   const auto path = save(small_model());
   const OpenRun open(run);
-  write_file(run + "/tmp.mine", "x");
-  for (const std::string& name : {path, run, run + "/zero.tmp.none", run + "/tmp.mine"})
+  const std::string file = run + "/" + temporary_name("1");
+  for (const std::string& name : {run + "/tmp.mine", file}) write_file(name, "x");
+  for (const std::string& name :
+       {path, run, run + "/zero.tmp.none", run + "/tmp.mine", file})
     discard(open, name);
+  EXPECT_TRUE(fs::exists(file));
   EXPECT_TRUE(fs::exists(path + "/manifest.json"));
   EXPECT_TRUE(fs::exists(run + "/tmp.mine"));
 }

@@ -62,12 +62,25 @@ TEST_F(FindTest, PassesOverWhatIsNotComplete) {
   write_file(run + "/step_000000000011", "a file");
   std::vector<std::string> passed_over;
   EXPECT_EQ(newest(&passed_over), 1);
-  ASSERT_EQ(passed_over.size(), 4u);  // files are somebody else's
+  ASSERT_EQ(passed_over.size(), 5u);
   EXPECT_NE(passed_over[0].find("is of step 1"), std::string::npos);
   EXPECT_NE(passed_over[1].find("is of step 2"), std::string::npos);
   EXPECT_NE(passed_over[2].find("step_000000000004/manifest.json: is missing"),
             std::string::npos);
   EXPECT_NE(passed_over[3].find(shard_file(1, 2) + ": is missing"), std::string::npos);
+  EXPECT_EQ(passed_over[4],
+            run + "/step_000000000011: cannot open the folder: Not a directory");
+}
+
+TEST_F(FindTest, ALinkWhoseCheckpointIsGoneIsPassedOver) {
+  for (const int64_t step : {1, 3}) save(small_model(), {.step = step});
+  for (const int64_t step : {2, 4})
+    fs::create_symlink("nowhere", run + "/" + step_folder(step));
+  std::vector<std::string> passed_over;
+  EXPECT_EQ(newest(&passed_over), 3);
+  EXPECT_THAT(passed_over, ::testing::ElementsAre(
+                               run + "/step_000000000004: cannot open the folder: No "
+                                     "such file or directory"));
 }
 
 TEST_F(FindTest, ARunThatRemovesWhatWasListedHasANewerOne) {
@@ -108,7 +121,7 @@ TEST_F(FindTest, WhatHasAStepsNameAndIsNoneIsNamed) {
   EXPECT_THAT(misnamed_steps(Folder(run)), ::testing::IsEmpty());
   write_file(run + "/step_000000000002", "mine");
   EXPECT_THAT(misnamed_steps(Folder(run)), ::testing::ElementsAre(2));
-  EXPECT_THAT(error_of([&] { save(small_model(), {.step = 2}); }),
+  EXPECT_THAT(error_of([&] { prepare(OpenRun(run), 2); }),
               ::testing::HasSubstr("is no folder of this run's"));
   EXPECT_EQ(read_file(run + "/step_000000000002"), "mine");
   fs::remove(run + "/step_000000000002");

@@ -126,6 +126,7 @@ TEST_F(DamagedCheckpoint, AFileOfSuchANameIsSomebodyElses) {
   const Outcome refused = run(2, train("a", {"--steps=10"}));
   EXPECT_EQ(refused.rc, 2);
   EXPECT_THAT(refused.err, HasSubstr("name of a checkpoint that this run may save"));
+  EXPECT_FALSE(has("a/run.lock"));
   EXPECT_EQ(read_file(path("a/step_000000000009")), "notes");
 }
 
@@ -221,6 +222,7 @@ TEST_F(DamagedCheckpoint, SomebodyAsksWhetherAllIsSound) {
   // What h5py users open is checked as well.
   flip_a_byte(path("a/step_000000000004/checkpoint.h5"));
   flip_a_byte(shard(0, 2));
+  fs::create_symlink("nowhere", path("a/step_000000000005"));
   const Outcome damaged = run(0, verb("verify", {"--from", path("a"), "--json"}));
   EXPECT_EQ(damaged.rc, 5);
   const auto told = nlohmann::json::parse(damaged.out);
@@ -229,6 +231,7 @@ TEST_F(DamagedCheckpoint, SomebodyAsksWhetherAllIsSound) {
               HasSubstr("shard_00000_of_00002.h5"));
   EXPECT_THAT(told["checkpoints"][1]["damages"][0]["file"].get<std::string>(),
               HasSubstr("checkpoint.h5"));
+  EXPECT_EQ(told["checkpoints"][2]["sound"], false) << "the link leads nowhere";
   const Outcome one = run(0, verb("verify", {"--from", path("a/step_000000000004")}));
   EXPECT_EQ(one.rc, 5);
   EXPECT_THAT(one.out, HasSubstr("checkpoint.h5"));

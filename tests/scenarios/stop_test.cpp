@@ -381,15 +381,16 @@ TEST_F(Stopping, AGoodStepBetweenBadOnesEndsTheirRow) {
 }
 
 TEST_F(Stopping, SkippedStepsCountOnAcrossAResume) {
-  const Words bad = {"--lr=1e30", "--clip=0", "--max-bad-steps=0", "--steps=1000000",
-                     "--delay=adam=5"};
+  const Words bad = {"--lr=1e30",       "--clip=0",       "--max-bad-steps=0",
+                     "--steps=1000000", "--save-every=1", "--delay=adam=5"};
   auto program = start(0, train("a", bad));
   ASSERT_TRUE(wait_until([&] {
     const auto records = metrics("a", "step");
-    return !records.empty() && records.back().contains("skipped");
+    return records.size() > 3 && records.back().contains("skipped");
   }));
   program->send(SIGTERM);
   EXPECT_EQ(program->wait().rc, 75);
+  EXPECT_EQ(metrics("a", "saving").size(), 2u) << "of the step, and of the stop";
   const std::string manifest =
       read_file(path("a/" + last_of(checkpoints("a")) + "/manifest.json"));
   EXPECT_THAT(manifest,

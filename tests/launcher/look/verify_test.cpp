@@ -38,6 +38,17 @@ TEST_F(VerifyFolders, AStepIsOneUnderAnotherName) {
   EXPECT_THAT(folders_to_verify(run + "/best"), ElementsAre(run + "/best"));
 }
 
+TEST_F(VerifyFolders, WhatOnlyHasAStepsNameIsADamage) {
+  save(small_model(), {.step = 1});
+  const std::string gone = run + "/step_000000000002", file = run + "/step_000000000003";
+  std::filesystem::create_symlink("nowhere", gone);
+  checkpoint::testing::write_file(file, "mine");
+  EXPECT_THAT(folders_to_verify(run),
+              ElementsAre(run + "/step_000000000001", gone, file));
+  for (const std::string& folder : {gone, file})
+    EXPECT_THAT(to_text(verify_folder(folder)), HasSubstr("cannot open the folder"));
+}
+
 TEST_F(VerifyFolders, WhatHasNoHashesIsRefused) {
   EXPECT_EQ(refusal(run), "there is no checkpoint");
   EXPECT_THAT(refusal(run + "/none"), HasSubstr("does not exist"));
