@@ -173,6 +173,15 @@ struct ActivationBytes {
   int64_t offloaded = 0;  // in the host's memory, with PassShape::offloads
 };
 
+// Of estimates, which no int64 may hold: at most 10^18, which fits nowhere.
+inline ActivationBytes activation_bytes_of(double computed, double offloaded) {
+  const auto bytes = [](double number) {
+    constexpr double kMost = 1e18;
+    return static_cast<int64_t>(std::min(number, kMost));
+  };
+  return {bytes(computed), bytes(offloaded)};
+}
+
 // One class of configs that a family is made from, as a table: what a config of that
 // "model_type" means where it is silent.
 struct ConfigClass {
@@ -222,6 +231,9 @@ struct ModelFamily {
   std::function<void(nlohmann::json& config)> modernise = nullptr;
   // The reverse: add the older keys, so that older readers understand it, too.
   std::function<void(nlohmann::json& config)> age = nullptr;
+  // Globs of names that transformers 5 has otherwise than its files and older ones do,
+  // and peft with it: "embed_out*" is "lm_head*" there.
+  std::map<std::string, std::string> names_in_peft = {};
   // Work sizes out anew that belong to another width or number of heads than the
   // config's.
   std::function<void(nlohmann::json& config)> resize = nullptr;

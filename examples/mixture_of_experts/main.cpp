@@ -6,6 +6,8 @@
 #include <torch/torch.h>
 #include <zero/unit.h>
 
+#include <algorithm>
+
 #include "launcher/launch.h"
 
 namespace nn = torch::nn;
@@ -82,7 +84,7 @@ class MixtureOfExperts : public zero::LanguageModel {
 };
 
 // At the worst moment, the backward of a block: inputs of all blocks, what the block
-// keeps, gradients of the same, and those of its weights.
+// keeps and those that do not recompute, gradients of the same, and those of its weights.
 zero::ActivationBytes activation_bytes(const zero::ModelShape& shape,
                                        const zero::PassShape& pass) {
   const int64_t tokens = pass.rows * shape.seq_len, dim = shape.dim(),
@@ -90,7 +92,10 @@ zero::ActivationBytes activation_bytes(const zero::ModelShape& shape,
   const int64_t kept = tokens * (4 * dim + 2 * ffn_dim);
   const int64_t of_backward = tokens * (3 * dim + 2 * ffn_dim);
   const int64_t weights = shape.integer("num_experts") * 2 * dim * ffn_dim;
-  const int64_t num_kept = pass.recompute_every == 0 ? shape.layers() : 1;
+  const int64_t every = pass.recompute_every;
+  const int64_t num_recomputed = every == 0 ? 0 : (shape.layers() + every - 1) / every;
+  const int64_t num_kept =
+      shape.layers() - num_recomputed + std::min<int64_t>(1, num_recomputed);
   return {pass.element_bytes *
           (shape.layers() * tokens * dim + num_kept * kept + of_backward + weights)};
 }

@@ -182,12 +182,8 @@ class Activations {
 
 ActivationBytes decoder_activation_bytes(const DecoderSizes& sizes,
                                          const ModelShape& shape, const PassShape& pass) {
-  const auto bytes = [](double number) {
-    constexpr double kMost = 1e18;
-    return static_cast<int64_t>(std::min(number, kMost));
-  };
   const Activations activations(sizes, shape, pass);
-  return {bytes(activations.peak()), bytes(activations.offloaded())};
+  return activation_bytes_of(activations.peak(), activations.offloaded());
 }
 
 }  // namespace zero

@@ -131,7 +131,10 @@ ActivationBytes regnet_activation_bytes(const ModelShape& shape, const PassShape
   const RegNetConfig config = regnet_config(shape);
   int64_t size = halved(std::max<int64_t>(shape.image_size(), 8));
   int64_t width = config.stem_width, number = 0;
-  int64_t kept = 2 * width * size * size, offloaded = 0, largest = 0;
+  const auto rows = static_cast<double>(pass.rows);
+  const auto element_bytes = static_cast<double>(pass.element_bytes);
+  int64_t kept = 2 * width * size * size, offloaded = 0;
+  double largest = 0;
   for (const RegNetStage& stage : stages_of(config)) {
     for (int64_t i = 0; i < stage.depth; ++i, ++number) {
       const BlockSizes block = sizes_of(stage, width, size, i == 0 ? 2 : 1);
@@ -139,14 +142,16 @@ ActivationBytes regnet_activation_bytes(const ModelShape& shape, const PassShape
           pass.recompute_every > 0 && number % pass.recompute_every == 0;
       (recomputes && pass.offloads ? offloaded : kept) += block.input;
       if (!recomputes) kept += block.kept;
-      const int64_t at_once = block.passing + (recomputes ? block.kept : 0);
-      largest = std::max(largest, at_once * pass.rows + 2 * block.weights);
+      const auto at_once =
+          static_cast<double>(block.passing + (recomputes ? block.kept : 0));
+      const auto weights = static_cast<double>(block.weights);
+      largest = std::max(largest, at_once * rows + 2 * weights);
       width = stage.width;
       if (i == 0) size = halved(size);
     }
   }
-  return {(kept * pass.rows + largest) * pass.element_bytes,
-          offloaded * pass.rows * pass.element_bytes};
+  return activation_bytes_of((static_cast<double>(kept) * rows + largest) * element_bytes,
+                             static_cast<double>(offloaded) * rows * element_bytes);
 }
 
 struct Shape {

@@ -22,20 +22,25 @@ std::vector<Row> bench_init(const BenchOptions& options, const ModelFamilies& mo
   of_engine.prefetch = 0;  // one unit at a time
   const std::unique_ptr<Ranks> ranks = world.make_ranks();
   const auto most = [&](int64_t bytes) { return ranks->largest(bytes, "bench") / kMiB; };
-  Seconds build, init;
+  std::unique_ptr<Model> model;
+  std::unique_ptr<Engine> engine;
+  int64_t before = 0, built = 0;
   Row row;
-  for (int64_t round = 0; round < options.rounds; ++round) {
-    const int64_t before = peak_resident_bytes();
-    std::unique_ptr<Model> model;
-    build.push_back(seconds_of([&] { model = make_deferred(family, shape); }));
-    const int64_t built = peak_resident_bytes();
+  const auto build = [&] {
+    engine.reset();
+    model.reset();
+    before = peak_resident_bytes();
+    const double taken = seconds_of([&] { model = make_deferred(family, shape); });
+    built = peak_resident_bytes();
+    return taken;
+  };
+  const auto init = [&] {
     ranks->barrier("bench");
-    std::unique_ptr<Engine> engine;
-    init.push_back(seconds_of([&] {
+    const double taken = seconds_of([&] {
       engine = std::make_unique<Engine>(model->module(), of_engine, world.make_ranks());
       ranks->barrier("bench");
-    }));
-    if (round > 0) continue;  // the peak is that of the first
+    });
+    if (!row.empty()) return taken;  // the peak is that of the first
     int64_t shards = 0;
     for (const ShardView& shard : engine->shards())
       shards += static_cast<int64_t>(shard.master.size() * sizeof(float));
@@ -44,10 +49,12 @@ std::vector<Row> bench_init(const BenchOptions& options, const ModelFamilies& mo
            {"build_mib", most(built - before)},
            {"shards_mib", most(shards)},
            {"beside_shards_mib", most(peak_resident_bytes() - built - shards)}};
-  }
-  row["build_s"] = median(build);
-  row["init_s"] = median(init);
-  row["million_per_s"] = row["parameters"].get<double>() / median(init) / 1e6;
+    return taken;
+  };
+  const std::vector<Seconds> seconds = alternate({build, init}, options.rounds);
+  row["build_s"] = median(seconds[0]);
+  row["init_s"] = median(seconds[1]);
+  row["million_per_s"] = row["parameters"].get<double>() / median(seconds[1]) / 1e6;
   return {row};
 }
 

@@ -97,6 +97,11 @@ Seconds operator-(const Seconds& left, const Seconds& right) {
   return by_round(std::minus(), left, right);
 }
 
+Seconds beyond(const Seconds& whole, const Seconds& part) {
+  return by_round([](double whole, double part) { return std::max(0.0, whole - part); },
+                  whole, part);
+}
+
 Row with_result(Row row, const Seconds& measured, int64_t bytes,
                 const std::string& limit_name, const Seconds& limit) {
   row["seconds"] = median(measured);

@@ -36,6 +36,8 @@ double hidden_part(const Seconds& in_step, const Seconds& queued, const Seconds&
 // Round by round.
 Seconds operator+(const Seconds& left, const Seconds& right);
 Seconds operator-(const Seconds& left, const Seconds& right);
+// What `whole` takes beyond `part` of it: not less than nothing, which noise would give.
+Seconds beyond(const Seconds& whole, const Seconds& part);
 
 // One line of a table: values by the names of their columns, in the order in which they
 // were put there. Texts, whole numbers and numbers.

@@ -15,8 +15,10 @@
 #include "launcher/bench/bench_ranks.h"
 #include "launcher/bench/benches.h"
 #include "launcher/bench/engine_loop.h"
+#include "launcher/process/process.h"
 #include "launcher/process/process_setup.h"
 #include "launcher/process/world.h"
+#include "launcher/settings/chosen_model.h"
 #include "zero/engine.h"
 #include "zero/ranks.h"
 #include "zero/save_load.h"
@@ -105,8 +107,9 @@ class SavedSteps {
 
 std::vector<Row> bench_saves(const BenchOptions& options, const ModelFamilies& models,
                              const World& world) {
-  take_cores(world, options.settings.bind);
-  set_threads(static_cast<int>(options.settings.threads));
+  const Cores cores = take_cores(world, options.settings.bind);
+  set_threads(choose_threads(static_cast<int>(options.settings.threads), false,
+                             threads_of_variable(process_environment()), cores.share));
   const ModelFamily& family = *find_family(models, options.settings.model);
   EngineLoop loop(family, shape_of_bench(family, options.settings), options.settings,
                   world.make_ranks());

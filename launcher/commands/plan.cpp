@@ -8,6 +8,7 @@
 #include "launcher/plan/advice.h"
 #include "launcher/plan/plan_page.h"
 #include "launcher/plan/run_plan.h"
+#include "launcher/process/mpirun.h"
 #include "launcher/process/process_setup.h"
 #include "launcher/run/console.h"
 #include "launcher/run/new_file.h"
@@ -46,13 +47,15 @@ Asked asked_model(Settings& settings, const ModelFamilies& models) {
 Wish wish_for(const Settings& settings, const Asked& asked, const VerbCall& call,
               int num_ranks) {
   Wish wish{settings, asked.shape};
+  wish.task = asked.family->task;
   fit_to_data(wish.shape, *asked.family, settings);
   wish.num_ranks = settings.ranks > 0 ? static_cast<int>(settings.ranks) : num_ranks;
-  require_equal_hosts(settings, wish.num_ranks);
+  const bool oversubscribes = may_oversubscribe(call.environment);
+  require_equal_hosts(settings, wish.num_ranks, oversubscribes);
   wish.ranks_on_node =
       settings.hosts.empty()
           ? std::min(wish.num_ranks, announced_ranks_on_node(call.environment))
-          : ranks_on_fullest(settings.hosts, wish.num_ranks);
+          : ranks_on_fullest(settings.hosts, wish.num_ranks, oversubscribes);
   wish.gpu_room = room_on_gpu(settings, 0, most_on_a_gpu(settings, wish.ranks_on_node));
   if (wish.gpu_room == 0 && settings.device == "cuda") {
     throw Error(ExitCode::kUsage, "no GPU is here that tells how much memory it has",

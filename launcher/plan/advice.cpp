@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
+#include <utility>
 
 #include "launcher/settings/config.h"
 #include "launcher/settings/values.h"
+#include "zero/errors.h"
 #include "zero/options.h"
 
 namespace zero::launcher {
@@ -24,6 +27,10 @@ bool change(T& setting, const T& value) {
   setting = value;
   return is_new;
 }
+
+// Batch norms see the samples of a pass together, of a rank or of all ranks: with other
+// passes or other ranks such a model learns something else.
+bool has_batch_norms(const Wish& wish) { return wish.task == Task::kImages; }
 
 // More of the units.
 bool recompute(Wish& wish) {
@@ -53,6 +60,7 @@ bool accumulate_models(Wish& wish) {
   return change(wish.settings.accumulate, std::string("model"));
 }
 bool split_pass(Wish& wish) {
+  if (has_batch_norms(wish)) return false;
   for (int64_t rows = wish.settings.micro_batch - 1; rows > 0; --rows) {
     if (wish.settings.global_batch % (rows * wish.num_ranks) != 0) continue;
     wish.settings.micro_batch = rows;
@@ -143,7 +151,7 @@ std::optional<Wish> with_few_savers(const Wish& wish, const Planner& plan) {
 // Each rank has rings of its own; a single one needs none.
 std::optional<Wish> on_fewer_ranks(const Wish& asked, const Planner& plan) {
   Wish wish = asked;
-  if (wish.num_ranks != wish.ranks_on_node) return std::nullopt;
+  if (wish.num_ranks != wish.ranks_on_node || has_batch_norms(wish)) return std::nullopt;
   while (wish.num_ranks > 1) {
     wish.num_ranks = wish.ranks_on_node = wish.num_ranks / 2;
     wish.settings.ranks = wish.num_ranks;
@@ -156,6 +164,7 @@ std::optional<Wish> on_fewer_ranks(const Wish& asked, const Planner& plan) {
 
 // With so many ranks on each.
 std::optional<Fit> on_more_nodes(const Wish& wish, const Planner& plan, int here) {
+  if (has_batch_norms(wish)) return std::nullopt;
   for (const int nodes : kNodes) {
     Wish spread = wish;
     spread.ranks_on_node = here;
@@ -185,9 +194,18 @@ std::optional<Fit> on_roomier_nodes(const Wish& wish, const Planner& plan) {
   return std::nullopt;
 }
 
+// What a config has of each of so many layers, for so many others.
+void stretch_lists(nlohmann::json& config, int64_t before, int64_t layers) {
+  for (nlohmann::json& value : config) {
+    if (!value.is_array() || std::ssize(value) != before) continue;
+    const nlohmann::json list = std::exchange(value, nlohmann::json::array());
+    for (int64_t i = 0; i < layers; ++i) value.push_back(list[i * before / layers]);
+  }
+}
+
 // `heads` heads of the same width (or as many times the width, where there are none), and
-// as many layers as keep the proportions, and all parts. Nothing where heads and those of
-// keys do not divide, or no setting allows so much.
+// as many layers as keep the proportions, and all parts. A few heads less where those of
+// keys do not divide so many. Nothing where no setting allows so much.
 std::optional<ModelShape> scaled(const ModelShape& shape, int64_t heads) {
   constexpr int64_t kMostLayers = 1 << 14, kWidest = 1 << 24;
   const int64_t before = std::max<int64_t>(1, shape.heads());
@@ -196,6 +214,8 @@ std::optional<ModelShape> scaled(const ModelShape& shape, int64_t heads) {
         std::llround(static_cast<double>(size) * static_cast<double>(heads) /
                      static_cast<double>(before)));
   };
+  const auto kv_heads = [&] { return std::max<int64_t>(1, part(shape.kv_heads())); };
+  while (heads % kv_heads() != 0) --heads;
   ModelShape result = shape;
   result.config.erase(kParts);
   // Nothing takes the place of what is not there, or follows from the others.
@@ -207,10 +227,18 @@ std::optional<ModelShape> scaled(const ModelShape& shape, int64_t heads) {
   put(keys.dim, shape.dim() / before * heads);
   put(keys.layers, std::max<int64_t>(1, part(shape.layers())));
   put(keys.ffn_dim, part(shape.ffn_dim()));
-  put(keys.kv_heads, std::max<int64_t>(1, part(shape.kv_heads())));
+  put(keys.kv_heads, kv_heads());
   if (result.layers() > kMostLayers || result.dim() > kWidest) return std::nullopt;
-  const bool divides = result.kv_heads() == 0 || heads % result.kv_heads() == 0;
-  return divides ? std::optional(result) : std::nullopt;
+  stretch_lists(result.config, shape.layers(), result.layers());
+  return result;
+}
+
+// Nothing where its family has no such model.
+std::optional<RunPlan> plan_if_possible(const Wish& wish, const Planner& plan) try {
+  return plan(wish);
+} catch (const Error& error) {
+  if (error.code() != ExitCode::kUsage) throw;
+  return std::nullopt;
 }
 
 bool changes_ranks(const Fit& fit) {
@@ -241,8 +269,8 @@ std::optional<RunPlan> largest_fit(const Wish& wish, const Planner& plan) {
     const std::optional<ModelShape> shape = scaled(wish.shape, heads);
     if (!shape) return std::nullopt;
     larger.shape = *shape;
-    RunPlan planned = plan(larger);
-    return fits(planned, wish) ? std::optional(std::move(planned)) : std::nullopt;
+    std::optional<RunPlan> planned = plan_if_possible(larger, plan);
+    return planned && fits(*planned, wish) ? std::move(planned) : std::nullopt;
   };
   std::optional<RunPlan> best;
   int64_t low = 0, high = std::max<int64_t>(1, wish.shape.heads());

@@ -14,6 +14,7 @@
 #include "base/dtype.h"
 #include "base/files.h"
 #include "engine/comm/choose_gpu.h"
+#include "launcher/process/mpirun.h"
 #include "launcher/run/lines.h"
 #include "launcher/settings/values.h"
 #include "zero/errors.h"
@@ -219,26 +220,44 @@ std::vector<std::pair<std::string, int>> slots_of_hosts(const std::string& path)
   return slots;
 }
 
-// How many of the ranks mpirun starts on each host, which it fills one after the other.
-static std::vector<int> ranks_of_hosts(const std::string& hosts_file, int num_ranks) {
+// How many of the ranks mpirun starts on each host. It fills the slots of one after the
+// other. More ranks than those are dealt out evenly, and the first hosts get the rest.
+static std::vector<int> ranks_of_hosts(const std::string& hosts_file, int num_ranks,
+                                       bool may_oversubscribe) {
   std::vector<int> ranks;
+  int left = num_ranks;
   for (const auto& [name, slots] : slots_of_hosts(hosts_file)) {
-    const int here = std::min(slots, num_ranks);
+    const int here = std::min(slots, left);
     if (here == 0) break;
-    num_ranks -= here;
+    left -= here;
     ranks.push_back(here);
   }
+  if (left > 0 && !may_oversubscribe) {
+    const int slots = num_ranks - left;
+    throw Error(ExitCode::kUsage,
+                fmt::format("the hosts have {} slot{}, ranks is {}", slots,
+                            slots == 1 ? "" : "s", num_ranks),
+                hosts_file,
+                fmt::format("--ranks {} or fewer; more slots in this file; or {}=1, with "
+                            "which mpirun starts more ranks than there are slots",
+                            slots, kOversubscribeVariable));
+  }
+  const int num_hosts = static_cast<int>(ranks.size());
+  for (int i = 0; i < num_hosts; ++i)
+    ranks[i] += left / num_hosts + (i < left % num_hosts ? 1 : 0);
   return ranks;
 }
 
-int ranks_on_fullest(const std::string& hosts_file, int num_ranks) {
-  return std::ranges::max(ranks_of_hosts(hosts_file, num_ranks));
+int ranks_on_fullest(const std::string& hosts_file, int num_ranks,
+                     bool may_oversubscribe) {
+  return std::ranges::max(ranks_of_hosts(hosts_file, num_ranks, may_oversubscribe));
 }
 
-void require_equal_hosts(const Settings& settings, int num_ranks) {
+void require_equal_hosts(const Settings& settings, int num_ranks,
+                         bool may_oversubscribe) {
   if (settings.hosts.empty() || settings.shard_over != "host") return;
   const auto [fewest, most] =
-      std::ranges::minmax(ranks_of_hosts(settings.hosts, num_ranks));
+      std::ranges::minmax(ranks_of_hosts(settings.hosts, num_ranks, may_oversubscribe));
   if (fewest == most) return;
   throw Error(
       ExitCode::kUsage,

@@ -32,6 +32,7 @@ struct Wish {
   int64_t room = 0;      // bytes
   int64_t gpu_room = 0;  // bytes of a GPU's memory that each rank has; 0: it has none
   ProgramBytes program = {};
+  Task task = Task::kLanguage;
 };
 
 // What a run takes of memory, known before it takes any.
@@ -128,12 +129,15 @@ PassShape pass_shape(const Settings& settings, int num_ranks);
 // file without hosts, or that cannot be read.
 std::vector<std::pair<std::string, int>> slots_of_hosts(const std::string& path);
 
-// The most ranks that mpirun puts on one of them. Throws as slots_of_hosts().
-int ranks_on_fullest(const std::string& hosts_file, int num_ranks);
+// The most ranks that mpirun puts on one of them. Throws as slots_of_hosts(), and where
+// the hosts have fewer slots, unless mpirun may oversubscribe them (mpirun.h).
+int ranks_on_fullest(const std::string& hosts_file, int num_ranks,
+                     bool may_oversubscribe = false);
 
 // Throw Error(kUsage) where ranks share weights with those of their host, and mpirun puts
 // more on one of the hosts than on another: no engine would start.
-void require_equal_hosts(const Settings& settings, int num_ranks);
+void require_equal_hosts(const Settings& settings, int num_ranks,
+                         bool may_oversubscribe = false);
 
 // Wish::gpu_room of a rank that computes on GPU `gpu`, if there is one, under these
 // settings; also 0 where a GPU is asked for, but none is here and no setting tells how

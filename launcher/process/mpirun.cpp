@@ -18,6 +18,7 @@
 #include "launcher/process/stop.h"
 #include "launcher/run/console.h"
 #include "launcher/settings/config.h"
+#include "launcher/settings/values.h"
 #include "zero/errors.h"
 
 namespace zero::launcher {
@@ -155,6 +156,11 @@ std::vector<std::string> mpirun_variables(const std::vector<std::string>& enviro
     return variable(environment, entry.substr(0, entry.find('='))).has_value();
   });
   return variables;
+}
+
+bool may_oversubscribe(const std::vector<std::string>& environment) {
+  return parse_boolean(variable(environment, kOversubscribeVariable).value_or(""))
+      .value_or(false);
 }
 
 int start_by_mpirun(const RanksToStart& ranks,

@@ -16,6 +16,10 @@ std::vector<std::string> mpirun_words(const RanksToStart& ranks,
 std::vector<std::string> mpirun_variables(const std::vector<std::string>& environment,
                                           bool is_root);
 
+// With which mpirun starts more ranks on hosts than they have slots.
+inline constexpr char kOversubscribeVariable[] = "OMPI_MCA_rmaps_base_oversubscribe";
+bool may_oversubscribe(const std::vector<std::string>& environment);
+
 // start_ranks() by mpirun. No process of this host is left behind it.
 int start_by_mpirun(const RanksToStart& ranks,
                     const std::vector<std::string>& environment);

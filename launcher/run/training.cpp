@@ -89,6 +89,7 @@ void Training::build_engine() {
   // All choose alike: by the rank that has least.
   const auto smallest = [&](int64_t bytes) { return -ranks->largest(-bytes, "room"); };
   Wish wish{settings_, shape_, world_.size(), world_.local_size()};
+  wish.task = family_->task;
   wish.gpu_room = smallest(room_on_gpu(settings_, *ranks));
   wish.program = largest_program(*ranks, largest_product(wish));
   wish.room = smallest(room_on_host(settings_, wish.program.of_node(wish.ranks_on_node)));

@@ -11,6 +11,7 @@
 #include "tests/examples/references.h"
 #include "zero/deferred_init.h"
 #include "zero/engine.h"
+#include "zero/errors.h"
 #include "zero/ranks.h"
 
 namespace zero::regnet_test {
@@ -227,6 +228,14 @@ TEST(RegNet, APassTakesMoreOfMoreRowsAndLessWhereItRecomputes) {
                                       {.rows = 1, .recompute_every = 1, .offloads = true})
                     .offloaded);
   EXPECT_EQ(2 * bytes({.rows = 8, .element_bytes = 2}).first, few);
+}
+
+TEST(RegNet, APassThatNoNumberHoldsTakesMoreThanAnyMachineHas) {
+  const ModelFamily family = regnet_family();
+  ModelShape shape = shape_of("regnety_128gf", 10);
+  shape.config["image_size"] = 4096;
+  const PassShape pass{.rows = 1 << 24, .recompute_every = 0};
+  EXPECT_EQ(family.activation_bytes(shape, pass).computed, 1'000'000'000'000'000'000);
 }
 
 }  // namespace

@@ -96,7 +96,7 @@ TEST_F(Bench, SavesBesideStepsThatLeaveNothing) {
   write("out/.keep", "");
   const Outcome outcome =
       bench(2, {"saves", "--layers=1", "--dim=32", "--heads=2", "--seq-len=16",
-                "--rounds=1", "--json", "--out=" + path("out")});
+                "--threads=0", "--rounds=1", "--json", "--out=" + path("out")});
   ASSERT_EQ(outcome.rc, 0) << outcome.err;
   const std::vector<json> told = json::parse(outcome.out);
   EXPECT_THAT(names(told), ElementsAre("steps wait", "beside steps"));

@@ -57,6 +57,10 @@ TEST(Rounds, AreAddedOneByOne) {
   EXPECT_THAT((Seconds{1, 2} + (Seconds{8, 8} - Seconds{4, 2})), ElementsAre(5, 8));
 }
 
+TEST(Rounds, APartThatNoiseMadeLongerThanTheWholeLeavesNothing) {
+  EXPECT_THAT(beyond({5, 1}, {2, 3}), ElementsAre(3, 0));
+}
+
 TEST(Rounds, TimeIsNotNegative) {
   EXPECT_GE(seconds_of([] {}), 0);
 }

@@ -2,7 +2,11 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
+#include <nlohmann/json.hpp>
+
 #include "launcher/settings/values.h"
+#include "zero/errors.h"
 
 namespace zero::launcher::advice_test {
 namespace {
@@ -184,6 +188,69 @@ TEST(Advice, TheHeadsOfKeysDivideTheHeads) {
     ASSERT_TRUE(largest);
     EXPECT_EQ(largest->shape.heads() % largest->shape.kv_heads(), 0) << room;
   }
+}
+
+TEST(Advice, NoOtherNumberOfHeadsIsLarger) {
+  Wish wish = wish_for(0);
+  wish.shape.keys.kv_heads = "kv_heads";
+  const auto with_heads = [](int64_t heads) {
+    return nlohmann::json{{"layers", heads},
+                          {"dim", 64 * heads},
+                          {"heads", heads},
+                          {"kv_heads", std::max<int64_t>(1, std::llround(heads / 3.0))}};
+  };
+  wish.shape.config = with_heads(9);
+  for (wish.room = 2 * kMiB; wish.room < 16 * kState; wish.room += wish.room / 4) {
+    int64_t most = 0;
+    for (int64_t heads = 1; heads < 60; ++heads) {
+      Wish each = wish;
+      each.shape.config = with_heads(heads);
+      if (heads % each.shape.kv_heads() == 0 && fits(plan_of(each), wish)) most = heads;
+    }
+    const auto largest = largest_fit(wish, plan_of);
+    ASSERT_TRUE(largest) << wish.room;
+    EXPECT_EQ(largest->shape.heads(), most) << wish.room;
+  }
+}
+
+TEST(Advice, AModelThatItsFamilyRefusesIsTooLarge) {
+  ExitCode code = ExitCode::kUsage;
+  const Planner plan = [&](const Wish& wish) {
+    if (wish.shape.layers() > 20) throw Error(code, "more than 20 layers");
+    return plan_of(wish);
+  };
+  EXPECT_EQ(largest_fit(wish_for(1000 * kState), plan)->shape.layers(), 20);
+  code = ExitCode::kInterrupted;
+  EXPECT_THROW(largest_fit(wish_for(1000 * kState), plan), Error);
+}
+
+TEST(Advice, ListsOfLayersGrowInProportion) {
+  Wish wish = wish_for(4 * kState);
+  wish.shape.config["types"] = {"a", "a", "a", "a", "a", "a", "b", "b"};
+  wish.shape.config["others"] = {"c"};
+  const ModelShape shape = largest_fit(wish, plan_of)->shape;
+  const nlohmann::json& types = shape.config.at("types");
+  ASSERT_GT(shape.layers(), 8);
+  ASSERT_EQ(std::ssize(types), shape.layers());
+  for (int64_t i = 0; i < shape.layers(); ++i)
+    EXPECT_EQ(types[i], 4 * i < 3 * shape.layers() ? "a" : "b") << i;
+  EXPECT_EQ(shape.config.at("others").size(), 1u);
+}
+
+// They see the samples of a pass together.
+TEST(Advice, ModelsWithBatchNormsKeepPassesAndRanks) {
+  Wish wish = wish_for(0);
+  wish.task = Task::kImages;
+  wish.num_ranks = wish.ranks_on_node = wish.settings.ranks = 4;
+  int num_fits = 0;
+  for (wish.room = kState / 4; wish.room < 2 * kState; wish.room += kState / 16) {
+    const auto fit = nearest_fit(wish, plan_of);
+    if (!fit) continue;
+    ++num_fits;
+    EXPECT_EQ(fit->wish.num_ranks, 4) << wish.room;
+    EXPECT_EQ(fit->wish.settings.micro_batch, 8) << wish.room;
+  }
+  EXPECT_GT(num_fits, 0);
 }
 
 TEST(Advice, NothingWhereNoNodeHoldsARing) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "examples/models/families.h"
+#include "launcher/plan/advice.h"
 #include "launcher/plan/run_plan.h"
 #include "launcher/process/kernel_caches.h"
 #include "launcher/run/runner.h"
@@ -39,6 +40,20 @@ TEST(MakePlan, CountsThirteenBillionParametersWithoutMemory) {
   const ModelShape shape = new_shape(family, settings);
   const auto model = make_deferred(family, shape);
   EXPECT_EQ(make_plan({settings, shape}, family, *model).num_parameters, 13'110'865'920);
+}
+
+TEST(MakePlan, CountsWhatTheKernelDescribesMemoryBy) {
+  const ModelFamily family = gpt2_family();
+  const auto plan_of = [&](int64_t vocab) {
+    Settings settings;
+    settings.vocab = vocab;
+    const ModelShape shape = new_shape(family, settings);
+    return make_plan({settings, shape}, family, *make_deferred(family, shape));
+  };
+  const RunPlan small = plan_of(256), large = plan_of(2560);
+  EXPECT_GT(large.objects, small.objects);
+  EXPECT_EQ(large.objects - small.objects,
+            large.engine_host_bytes() / 512 - small.engine_host_bytes() / 512);
 }
 
 // The rank's numbers of each token and, with dropout, a byte for each of its layer's
@@ -80,6 +95,29 @@ TEST(MakePlan, GathersNothingAheadWhereThatAloneHasNoRoom) {
   EXPECT_EQ(plan_of("auto", usual - 1).settings.prefetch, "0");
   EXPECT_EQ(plan_of("auto", usual - 1).node_bytes(), least);
   EXPECT_EQ(plan_of("1", usual - 1).settings.prefetch, "1") << "as it was told";
+}
+
+// Each layer of qwen2 may have a type of its own.
+TEST(MakePlan, TheLargestModelHasATypeForEachOfItsLayers) {
+  const ModelFamily family = llama_family();
+  Settings settings;
+  settings.preset = "qwen2.5-0.5b";
+  settings.layers = 3;
+  settings.dim = 64;
+  settings.heads = settings.kv_heads = 4;
+  settings.vocab = 256;
+  settings.seq_len = 16;
+  settings.model_config = {
+      "use_sliding_window=true", "sliding_window=8",
+      R"(layer_types=["full_attention","full_attention","sliding_attention"])"};
+  Wish wish{settings, new_shape(family, settings)};
+  wish.room = 100 << 20;
+  const auto largest = largest_fit(wish, [&](const Wish& each) {
+    return make_plan(each, family, *make_deferred(family, each.shape));
+  });
+  ASSERT_TRUE(largest);
+  EXPECT_GT(largest->shape.layers(), 3);
+  EXPECT_EQ(std::ssize(largest->shape.config.at("layer_types")), largest->shape.layers());
 }
 
 TEST(LargestProduct, IsThatOfTheHostsWidestLayer) {

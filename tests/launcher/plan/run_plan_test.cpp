@@ -123,11 +123,33 @@ TEST(RunPlan, TheFullestHost) {
   };
   EXPECT_EQ(fullest("a slots=4\nb slots=2\n", 6), 4);
   EXPECT_EQ(fullest("# two\na slots=2\n\nb slots=8 # more\n", 6), 4);
-  EXPECT_EQ(fullest("a slots=2 max_slots=8\na slots=1\n", 8), 3);
+  EXPECT_EQ(fullest("a slots=2 max_slots=8\na slots=1\n", 3), 3);
   EXPECT_EQ(fullest("a\n", 1), 1);
   for (const char* wrong : {"slots=0", "slots=-3", "slots=abc", "slots=", "slot=4"})
     EXPECT_THROW(fullest(std::string("a\nb ") + wrong + "\n", 6), Error) << wrong;
   EXPECT_THROW(ranks_on_fullest(folder.path("nowhere"), 1), Error);
+}
+
+// As mpirun -n 8 --do-not-launch --display-map deals them.
+TEST(RunPlan, MoreRanksThanSlotsAreDealtOutWhereMpirunMayOversubscribe) {
+  const TempFolder folder;
+  const std::string hosts = folder.write("hosts", "a slots=2\nb slots=1\nc slots=3\n");
+  EXPECT_EQ(ranks_on_fullest(hosts, 6), 3);
+  try {
+    ranks_on_fullest(hosts, 8);
+    ADD_FAILURE() << "8 ranks have no slots";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.problem(), "the hosts have 6 slots, ranks is 8");
+  }
+  EXPECT_EQ(ranks_on_fullest(hosts, 8, true), 3);   // 3, 2, 3
+  EXPECT_EQ(ranks_on_fullest(hosts, 9, true), 4);   // 3, 2, 4
+  EXPECT_EQ(ranks_on_fullest(hosts, 11, true), 4);  // 4, 3, 4
+  Settings settings;
+  settings.hosts = hosts;
+  settings.shard_over = "host";
+  EXPECT_THROW(require_equal_hosts(settings, 8, true), Error);
+  settings.hosts = folder.write("two", "a slots=1\nb slots=1\n");
+  EXPECT_NO_THROW(require_equal_hosts(settings, 4, true));
 }
 
 TEST(RunPlan, AHostsRanksShareWeightsWhereEachHostHasAsMany) {

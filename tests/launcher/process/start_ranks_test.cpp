@@ -30,6 +30,13 @@ TEST(StartRanks, WhatTheUserHasSetStays) {
               Not(Contains("OMPI_ALLOW_RUN_AS_ROOT=1")));
 }
 
+TEST(StartRanks, TheEnvironmentMayAllowMoreRanksThanSlots) {
+  EXPECT_FALSE(may_oversubscribe({"HOME=/"}));
+  EXPECT_FALSE(may_oversubscribe({"OMPI_MCA_rmaps_base_oversubscribe=0"}));
+  EXPECT_TRUE(may_oversubscribe({"OMPI_MCA_rmaps_base_oversubscribe=1"}));
+  EXPECT_TRUE(may_oversubscribe({"OMPI_MCA_rmaps_base_oversubscribe=true"}));
+}
+
 TEST(StartRanks, MpirunIsForSeveralHosts) {
   const RanksToStart here{2, "", {}, ""}, elsewhere{2, "hosts.txt", {}, ""};
   EXPECT_FALSE(has_several_hosts(here, {"HOME=/", "SLURM_JOB_NUM_NODES=1"}));
