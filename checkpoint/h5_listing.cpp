@@ -171,8 +171,8 @@ class Walk {
   explicit Walk(hid_t file) {
     const H5Handle root(H5Gopen2(file, "/", H5P_DEFAULT), H5Gclose, "H5Gopen2");
     enter(root, "", 0);
-    for (const auto& [path, target] : soft_links_)
-      naming(path, [&] { datasets_[path] = follow(path); });
+    for (const auto& [path, target] : soft_links_) naming(path, [&] { follow(path); });
+    datasets_.merge(linked_);
   }
 
   std::map<std::string, ListedDataset> result() && { return std::move(datasets_); }
@@ -187,13 +187,18 @@ class Walk {
     check_h5(
         H5Literate(group, H5_INDEX_NAME, H5_ITER_INC, &position, append_link, &links),
         "H5Literate");
-    num_links_ += links.size();
-    if (num_links_ >= kMaxLinks)
-      refuse(text_of("the file has ", kMaxLinks, " links or more"), "a model's weights");
+    count(links.size());
+    groups_.insert(prefix);
     for (const Link& link : links) {
       const std::string path = prefix + link.name;
       naming(path, [&] { take(group, link, path, depth); });
     }
+  }
+
+  void count(size_t num_links) {
+    num_links_ += num_links;
+    if (num_links_ >= kMaxLinks)
+      refuse(text_of("the file has ", kMaxLinks, " links or more"), "a model's weights");
   }
 
   void take(hid_t group, const Link& link, const std::string& path, int depth) {
@@ -239,26 +244,62 @@ class Walk {
                    printable(file)));
   }
 
-  // Without HDF5, which would also follow links to other files on the way.
-  const ListedDataset& follow(const std::string& path) const {
-    std::set<std::string> seen;
-    std::string at = path;
-    while (soft_links_.contains(at)) {
-      if (!seen.insert(at).second)
-        refuse("it is a soft link that leads in a circle", "a file without it");
-      const std::string& target = soft_links_.at(at);
-      at = target.starts_with('/') ? target.substr(1)
-                                   : at.substr(0, at.rfind('/') + 1) + target;
+  // What a soft link leads to is there under the link's path, too: a dataset, or all that
+  // are in a group.
+  void follow(const std::string& path) {
+    count(1);
+    const std::string target = resolve(path);
+    const auto found = datasets_.find(target);
+    if (found != datasets_.end()) {
+      linked_[path] = found->second;
+      return;
     }
-    const auto found = datasets_.find(at);
-    if (found == datasets_.end())
-      refuse(text_of("it is a soft link to ", printable(at),
-                     ", which is no dataset of this file"));
-    return found->second;
+    const std::string group = target.empty() ? "" : target + "/";
+    if (!groups_.contains(group))
+      refuse(text_of("it is a soft link to ", printable(target),
+                     ", which is no dataset or group of this file"));
+    const auto path_of = [&](const std::string& inner) {
+      return path + "/" + inner.substr(group.size());
+    };
+    for (auto inner = datasets_.lower_bound(group);
+         inner != datasets_.end() && inner->first.starts_with(group); ++inner) {
+      count(1);
+      linked_[path_of(inner->first)] = inner->second;
+    }
+    for (auto inner = soft_links_.lower_bound(group);
+         inner != soft_links_.end() && inner->first.starts_with(group); ++inner)
+      follow(path_of(inner->first));
   }
 
-  std::map<std::string, ListedDataset> datasets_;
+  // The path without soft links in it. Not by HDF5, which would also follow links to
+  // other files on the way, but as far as HDF5 would.
+  std::string resolve(const std::string& path) const {
+    constexpr int kMost = 16;
+    std::string resolved, rest = path;
+    for (int num_followed = 0; !rest.empty();) {
+      const std::string part = rest.substr(0, rest.find('/'));
+      rest.erase(0, part.size() + 1);
+      if (part.empty() || part == ".") continue;
+      const std::string next = resolved.empty() ? part : resolved + "/" + part;
+      const auto link = soft_links_.find(next);
+      if (link == soft_links_.end()) {
+        resolved = next;
+        continue;
+      }
+      if (++num_followed > kMost)
+        refuse(text_of("it is a soft link that leads in a circle, or over more than ",
+                       kMost, " links"),
+               "a file without it");
+      if (link->second.starts_with('/')) resolved.clear();
+      rest = link->second + "/" + rest;
+    }
+    return resolved;
+  }
+
+  std::map<std::string, ListedDataset> datasets_;  // to which hard links lead
+  std::map<std::string, ListedDataset> linked_;    // to which soft links lead
   std::map<std::string, std::string> soft_links_;  // what each leads to
+  std::set<std::string> groups_;                   // each with a '/' behind; "": the root
   size_t num_links_ = 0;
 };
 

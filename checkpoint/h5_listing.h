@@ -12,7 +12,7 @@ namespace zero::checkpoint {
 
 // A dataset, and how it is read.
 struct ListedDataset {
-  H5Dataset is;
+  TensorType is;
   std::string place;        // where hard links alone lead to it
   int64_t cache_bytes = 0;  // the chunks that a row of it lies in; 0: it has none
 };

@@ -35,7 +35,8 @@ H5Names name_datasets(const H5Source& source, const std::vector<Rename>& renames
     std::string name = kind ? path.substr(path.find('/') + 1) : path;
     std::ranges::replace(name, '/', '.');
     for (size_t i = 0; i < renames.size(); ++i) {
-      const auto other = renamed(renames[i].pattern, name, renames[i].to);
+      const auto& [pattern, to] = renames[i];
+      const auto other = renamed(pattern, name, to);
       if (!other) continue;
       used.insert(i);
       name = *other;

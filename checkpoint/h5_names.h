@@ -3,16 +3,15 @@
 #include <cstddef>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "checkpoint/h5_source.h"
 
 namespace zero::checkpoint {
 
-// Names that match `pattern` become `to`, as renamed() of base/names.h does it.
-struct Rename {
-  std::string pattern, to;
-};
+// Names that match the first become the second, as renamed() of base/names.h does it.
+using Rename = std::pair<std::string, std::string>;
 
 // Which dataset has which name.
 struct H5Names {

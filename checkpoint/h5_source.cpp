@@ -75,7 +75,7 @@ struct H5Source::Opened {
   }
 
   void read(const std::string& name, int64_t begin, int64_t numel, char* out) {
-    const H5Dataset& is = listed.at(name).is;
+    const TensorType& is = listed.at(name).is;
     const hid_t from = dataset(name);
     const H5Handle type = make_type(is.dtype),
                    space(H5Dget_space(from), H5Sclose, "H5Dget_space");

@@ -6,16 +6,9 @@
 #include <span>
 #include <string>
 
-#include "base/dtype.h"
 #include "checkpoint/tensor.h"
 
 namespace zero::checkpoint {
-
-// A dataset of an HDF5 file.
-struct H5Dataset {
-  DType dtype = DType::kFp32;  // of its values, in either byte order
-  Shape shape;
-};
 
 // A plain HDF5 file that others wrote, such as one of h5py: contiguous, compact and
 // chunked datasets, packed by deflate, shuffle and fletcher32, of IEEE's floats of 16, 32
@@ -23,7 +16,7 @@ struct H5Dataset {
 //
 // The constructor looks at every object before any value is read, and refuses with its
 // path and a cure: external links and storage, virtual datasets, soft links that lead in
-// a circle or elsewhere than to a dataset of this file, links of users, other filters and
+// a circle or to nothing in this file, links of users, other filters and
 // types, named types, spaces without size, sizes that no tensor has, chunks of more than
 // kMaxH5ChunkBytes, datasets that nobody wrote. A soft link is a second name of what it
 // leads to. Every failure is a CheckpointError. Not thread-safe.
@@ -32,8 +25,8 @@ class H5Source {
   explicit H5Source(const std::string& file);
   ~H5Source();
 
-  // By path, without the first '/': "params/h.0.weight".
-  const std::map<std::string, H5Dataset>& datasets() const { return datasets_; }
+  // By path, without the first '/': "params/h.0.weight". Values lie in either byte order.
+  const std::map<std::string, TensorType>& datasets() const { return datasets_; }
   const std::string& path() const { return path_; }
 
   // Read elements [begin, begin + out.size()) of the flat tensor, as fp32: exactly, fp64
@@ -50,7 +43,7 @@ class H5Source {
   struct Opened;
 
   std::string path_;
-  std::map<std::string, H5Dataset> datasets_;
+  std::map<std::string, TensorType> datasets_;
   std::unique_ptr<Opened> opened_;
 };
 

@@ -53,13 +53,8 @@ void Reader::ask_for(Kind kind, const std::string& fqn, int64_t begin, int64_t n
 
 void Reader::add_parts(const Wanted& wanted, std::vector<Part>& parts) const {
   const StoredTensor& tensor = find(wanted.kind, wanted.fqn);
-  const int64_t full = tensor.numel();
-  if (wanted.begin < 0 || wanted.numel < 0 || wanted.begin > full ||
-      wanted.numel > full - wanted.begin) {
-    throw CheckpointError(folder_.path(), wanted.fqn,
-                          text_of("has ", full, " elements, ", wanted.numel,
-                                  " were wanted from ", wanted.begin));
-  }
+  require_part(folder_.path(), wanted.fqn, tensor.numel(), wanted.begin, wanted.numel,
+               "wanted");
   for (const Piece& piece : tensor.pieces) add_parts(wanted, tensor, piece, parts);
 }
 

@@ -184,12 +184,8 @@ const SafeTensor& SafetensorsFolder::find(const std::string& name, int64_t begin
   if (found == tensors_.end())
     throw CheckpointError(folder_.path(), name, "is not among the model's tensors");
   const SafeTensor& tensor = found->second;
-  if (begin < 0 || numel < 0 || begin > tensor.numel() ||
-      numel > tensor.numel() - begin) {
-    throw CheckpointError(folder_.path_of(files_[tensor.file]), name,
-                          text_of("has ", tensor.numel(), " elements, ", numel,
-                                  " were wanted from ", begin));
-  }
+  require_part(folder_.path_of(files_[tensor.file]), name, tensor.numel(), begin, numel,
+               "wanted");
   return tensor;
 }
 

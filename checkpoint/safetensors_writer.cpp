@@ -128,11 +128,7 @@ const SafeTensor& SafetensorsWriter::take(const std::string& name, int64_t begin
   if (found == tensors_.end())
     throw CheckpointError(folder_.path(), name, "is not among the tensors to write");
   const SafeTensor& tensor = found->second;
-  if (begin < 0 || begin > tensor.numel() || numel > tensor.numel() - begin) {
-    throw CheckpointError(folder_.path(), name,
-                          text_of("has ", tensor.numel(), " elements, ", numel,
-                                  " were given from ", begin));
-  }
+  require_part(folder_.path(), name, tensor.numel(), begin, numel, "given");
   if (!written_[name].add(begin, begin + numel)) {
     throw CheckpointError(folder_.path(), name,
                           text_of("some of the elements ", begin, " to ",

@@ -5,6 +5,8 @@
 #include <iterator>
 #include <limits>
 
+#include "base/text.h"
+#include "checkpoint/error.h"
 #include "checkpoint/format.h"
 
 namespace zero::checkpoint {
@@ -64,6 +66,14 @@ std::vector<Box> boxes_of_range(const Shape& shape, int64_t begin, int64_t numel
     boxes.push_back(std::move(box));
   }
   return boxes;
+}
+
+void require_part(const std::string& path, const std::string& fqn, int64_t full,
+                  int64_t begin, int64_t numel, const char* verb) {
+  if (begin >= 0 && numel >= 0 && begin <= full && numel <= full - begin) return;
+  throw CheckpointError(
+      path, fqn,
+      text_of("has ", full, " elements, ", numel, " were ", verb, " from ", begin));
 }
 
 }  // namespace zero::checkpoint

@@ -21,6 +21,11 @@ std::optional<int64_t> checked_numel(const Shape& shape);
 
 std::string to_string(const Shape& shape);  // "(4, 16)"
 
+struct TensorType {
+  DType dtype = DType::kFp32;
+  Shape shape;
+};
+
 // An axis-aligned block of a tensor.
 struct Box {
   Shape start;
@@ -32,6 +37,11 @@ struct Box {
 // There are at most 2 * dims - 1: ragged rows at both ends, a solid block in the middle,
 // and so on inside. `shape` has at least one dimension; the range is not empty.
 std::vector<Box> boxes_of_range(const Shape& shape, int64_t begin, int64_t numel);
+
+// Throw CheckpointError unless a tensor of `full` elements has [begin, begin + numel).
+// `verb` says what was done with these: "wanted", "given".
+void require_part(const std::string& path, const std::string& fqn, int64_t full,
+                  int64_t begin, int64_t numel, const char* verb);
 
 // What a tensor is to the run; each kind is an HDF5 group.
 enum class Kind { kParam, kExpAvg, kExpAvgSq, kBuffer, kUser, kMomentumBuffer, kSum };

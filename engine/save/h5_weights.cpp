@@ -4,6 +4,7 @@
 #include <ATen/ops/empty.h>
 
 #include <cmath>
+#include <limits>
 #include <map>
 #include <set>
 #include <span>
@@ -25,17 +26,11 @@
 namespace zero {
 
 using checkpoint::CheckpointError;
-using checkpoint::H5Dataset;
 using checkpoint::Kind;
 using checkpoint::Slice;
+using checkpoint::TensorType;
 
 namespace {
-
-std::vector<checkpoint::Rename> renames_of(const H5WeightNames& names) {
-  std::vector<checkpoint::Rename> renames;
-  for (const auto& [pattern, to] : names.renames) renames.push_back({pattern, to});
-  return renames;
-}
 
 void require_used(const std::vector<size_t>& unused, const H5WeightNames& names,
                   const std::string& file) {
@@ -67,7 +62,7 @@ struct H5Weights::Impl {
     }
   }
 
-  const H5Dataset& dataset(const std::string& name) const {
+  const TensorType& dataset(const std::string& name) const {
     return source.datasets().at(paths.at(name));
   }
 
@@ -98,7 +93,8 @@ struct H5Weights::Impl {
     }
     sources = find_sources(wanted_params, wanted_buffers, offered, names, source.path(),
                            "the weights of this model: its flags, and --map 'GLOB=NAME' "
-                           "for other names");
+                           "for other names",
+                           /*most=*/std::numeric_limits<size_t>::max());
     for (size_t i = 0; i < sources.of_param.size(); ++i)
       require_equal(source.path(), sources.of_param[i], 0,
                     checkpoint::checked_numel(wanted_params[i].shape).value(),
@@ -136,7 +132,7 @@ struct H5Weights::Impl {
 
   // As it is stored there, then of the model's type.
   at::Tensor value_of(const std::string& name, DType dtype) {
-    const H5Dataset& found = dataset(name);
+    const TensorType& found = dataset(name);
     const at::Tensor value = at::empty(found.shape, scalar_type(found.dtype));
     source.read_stored(paths.at(name), 0, value.numel(), value.mutable_data_ptr());
     const at::Tensor converted = value.to(scalar_type(dtype)).contiguous();
@@ -168,7 +164,7 @@ struct H5Weights::Impl {
 H5Weights::H5Weights(torch::nn::Module& model, const Options& options,
                      const std::string& file, const H5WeightNames& names)
     : impl_(std::make_unique<Impl>(model, options, file)) {
-  const checkpoint::H5Names named = name_datasets(impl_->source, renames_of(names));
+  const checkpoint::H5Names named = name_datasets(impl_->source, names.renames);
   require_used(named.unused, names, file);
   impl_->paths = named.paths;
   impl_->find(names.others);

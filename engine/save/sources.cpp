@@ -14,6 +14,7 @@ namespace zero {
 namespace {
 
 using checkpoint::CheckpointError;
+using checkpoint::TensorType;
 using checkpoint::to_string;
 
 class Finder {
@@ -27,7 +28,10 @@ class Finder {
     for (const std::string& fqn : wanted.fqns) {
       const bool has_prefix = !names_.prefix.empty() && fqn.starts_with(names_.prefix);
       const std::string bare = has_prefix ? fqn.substr(names_.prefix.size()) : fqn;
-      for (const std::string& inner : std::set{fqn, bare}) {
+      auto inners = std::set{fqn, bare};
+      for (const auto& [ours, theirs] : names_.renamed)
+        if (const auto other = renamed(ours, fqn, theirs)) inners.insert(*other);
+      for (const std::string& inner : inners) {
         const std::string name = names_.outer + inner;
         const auto tensor = tensors_.find(name);
         if (tensor == tensors_.end()) continue;
@@ -45,7 +49,7 @@ class Finder {
   std::vector<std::string> problems;
 
  private:
-  void compare(const std::string& name, const OfferedTensor& tensor,
+  void compare(const std::string& name, const TensorType& tensor,
                const WantedTensor& wanted) {
     if (tensor.shape != wanted.shape)
       problems.push_back(name + " is " + to_string(tensor.shape) + ", the model's is " +
@@ -63,15 +67,14 @@ class Finder {
 // one may be the other under another name.
 [[noreturn]] void refuse(const std::string& file, const std::string& cure,
                          const std::vector<std::string>& unfit,
-                         const std::vector<std::string>& unknown) {
-  constexpr size_t kMost = 20;
+                         const std::vector<std::string>& unknown, size_t most) {
   std::string text =
       text_of(unfit.size() + unknown.size(), " tensor(s) do not fit the model:");
   for (const auto* problems : {&unfit, &unknown}) {
-    for (size_t i = 0; i < std::min(kMost, problems->size()); ++i)
+    for (size_t i = 0; i < std::min(most, problems->size()); ++i)
       text += "\n  - " + (*problems)[i];
-    if (problems->size() > kMost)
-      text += text_of("\n  - and ", problems->size() - kMost, " more",
+    if (problems->size() > most)
+      text += text_of("\n  - and ", problems->size() - most, " more",
                       problems == &unknown ? " that are not in the model" : "");
   }
   throw CheckpointError(file, "", text, cure);
@@ -82,7 +85,7 @@ class Finder {
 Sources find_sources(const std::vector<WantedTensor>& params,
                      const std::vector<WantedTensor>& buffers,
                      const OfferedTensors& tensors, const SafetensorsNames& names,
-                     const std::string& file, const std::string& cure) {
+                     const std::string& file, const std::string& cure, size_t most) {
   Sources sources;
   std::vector<std::string> unknown;
   Finder finder(tensors, names);
@@ -103,7 +106,7 @@ Sources find_sources(const std::vector<WantedTensor>& params,
     list.push_back(printable(name) + (is_dead ? "" : " is not in the model"));
   }
   if (!finder.problems.empty() || !unknown.empty())
-    refuse(file, cure, finder.problems, unknown);
+    refuse(file, cure, finder.problems, unknown, most);
   return sources;
 }
 

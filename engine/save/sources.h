@@ -1,4 +1,5 @@
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -7,17 +8,14 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "checkpoint/tensor.h"
 #include "zero/save_load.h"
 
 // Which tensors of a file of others are whose of a model.
 namespace zero {
 
 // What such a file has, by name.
-struct OfferedTensor {
-  DType dtype = DType::kFp32;
-  std::vector<int64_t> shape;
-};
-using OfferedTensors = std::map<std::string, OfferedTensor>;
+using OfferedTensors = std::map<std::string, checkpoint::TensorType>;
 
 // What a model has, under any of these names. Of parameters and floating-point buffers
 // every floating type will do, of others every integer.
@@ -35,12 +33,12 @@ struct Sources {
 };
 
 // Throws one CheckpointError about `file`, with this cure, that lists all tensors that
-// are missing, extra, or of another shape or kind of type. A file without any buffer may
-// lack all of them.
+// are missing, extra, or of another shape or kind of type; or `most` of those that the
+// model has, and of the others. A file without any buffer may lack all of them.
 Sources find_sources(const std::vector<WantedTensor>& params,
                      const std::vector<WantedTensor>& buffers,
                      const OfferedTensors& tensors, const SafetensorsNames& names,
-                     const std::string& file, const std::string& cure);
+                     const std::string& file, const std::string& cure, size_t most = 20);
 
 // Whether a tensor counts, by its name: not those that belong elsewhere.
 std::function<bool(const std::string&)> counts_by(const SafetensorsNames& names);

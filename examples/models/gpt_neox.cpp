@@ -24,6 +24,13 @@ NeoXConfig neox_config(const ModelShape& shape) {
   const ConfigReader config(shape.config, "gpt_neox");
   NeoXConfig neox{read_decoder(config, shape, "layer_norm_eps")};
   const int64_t head_dim = read_head_dim(config, shape, neox);
+  const json asked = shape.config.value("head_dim", json());
+  // transformers would turn another part of each head.
+  config.require(asked.is_null() || asked == head_dim,
+                 "head_dim is " + checkpoint::shown(asked) +
+                     ", and heads of this model have " + std::to_string(head_dim) +
+                     " values",
+                 "head_dim: " + std::to_string(head_dim) + ", or leave it out");
   const std::string act = config.text("hidden_act");
   const bool is_exact = act == "gelu";
   config.require(
@@ -169,6 +176,7 @@ ModelFamily gpt_neox_family() {
         {"hidden_size", 6144},
         {"num_hidden_layers", 44},
         {"num_attention_heads", 64},
+        {"head_dim", nullptr},
         {"intermediate_size", 24576},
         {"hidden_act", "gelu"},
         {"max_position_embeddings", 2048},
@@ -191,7 +199,11 @@ ModelFamily gpt_neox_family() {
   family.modernise = [](json& config) {
     modernise_rotary(config, "rotary_emb_base", "rotary_pct");
   };
-  family.age = [](json& config) { age_rotary(config, "rotary_emb_base", "rotary_pct"); };
+  family.age = [](json& config) {
+    age_rotary(config, "rotary_emb_base", "rotary_pct");
+    if (config.value("head_dim", json()).is_null()) config.erase("head_dim");
+  };
+  family.names_in_peft = {{"embed_out*", "lm_head*"}};
   family.resize = [](json& config) {
     config["intermediate_size"] = 4 * config.at("hidden_size").get<int64_t>();
   };

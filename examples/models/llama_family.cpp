@@ -85,6 +85,12 @@ void require_whole_heads(const ConfigReader& config) {
 // Keys that a query of layer `i` sees; 0: all.
 std::vector<int64_t> read_windows(const ConfigReader& config, int64_t num_layers) {
   std::vector<int64_t> windows(num_layers, 0);
+  const bool slides =
+      config.has("layer_types") &&
+      std::ranges::count(config.at("layer_types"), "sliding_attention") > 0;
+  config.require(!slides || config.has("sliding_window"),
+                 "layer_types has sliding_attention, and sliding_window is null",
+                 "sliding_window: N, or layer_types of full_attention alone");
   if (!config.has("sliding_window")) return windows;
   const int64_t window = config.integer("sliding_window", 1, 1 << 30);
   if (config.text("model_type") == "mistral") {
@@ -92,9 +98,6 @@ std::vector<int64_t> read_windows(const ConfigReader& config, int64_t num_layers
     return windows;
   }
   if (!config.boolean("use_sliding_window")) {
-    const bool slides =
-        config.has("layer_types") &&
-        std::ranges::count(config.at("layer_types"), "sliding_attention") > 0;
     config.require(!slides,
                    "layer_types has sliding_attention, and use_sliding_window is false",
                    "use_sliding_window: true, or layer_types of full_attention alone");

@@ -185,7 +185,8 @@ void add_asked_adapter(LoadedModel& loaded, Ranks& ranks) {
   if (folder.empty()) return;
   std::string found;
   Agreement(ranks, "the adapters of " + folder).run([&] {
-    if (ranks.rank() == 0) found = to_json(read_adapter(folder, "--adapter")).dump();
+    if (ranks.rank() == 0)
+      found = to_json(read_adapter(folder, "--adapter", *loaded.family)).dump();
   });
   add_adapter(loaded.checkpoint.run.model,
               lora_from_json(json::parse(ranks.broadcast(found)), folder), "--adapter");
@@ -239,7 +240,7 @@ void load(LoadedModel& loaded, const World& world, std::unique_ptr<Ranks> ranks)
   if (loaded.batch.rank == 0) {
     for (const std::string& line : differences_of(state)) warn(line);
   }
-  if (!adapter.empty()) read_adapter_weights(*loaded.engine, adapter);
+  if (!adapter.empty()) read_adapter_weights(*loaded.engine, adapter, family);
   loaded.runner = std::make_unique<Runner>(*loaded.model, *loaded.engine);
 }
 

@@ -1,13 +1,17 @@
 #include "launcher/huggingface/adapter_folder.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/names.h"
 #include "checkpoint/json.h"
+#include "checkpoint/safetensors_folder.h"
 #include "launcher/huggingface/model_folder.h"
-#include "launcher/model.h"
 #include "launcher/run/lines.h"
+#include "launcher/settings/chosen_model.h"
 #include "launcher/settings/lora_setting.h"
 #include "launcher/settings/values.h"
 #include "zero/errors.h"
@@ -54,6 +58,30 @@ void require_known(const json& config, const std::string& where) {
   }
 }
 
+// Python's regular expressions mean something else than globs.
+void require_names(const json& config, const std::string& where) {
+  for (const char* key : {"rank_pattern", "alpha_pattern"}) {
+    const json values = config.value(key, json());
+    for (const auto& [name, value] : values.items()) {
+      if (name.find_first_of("*?") == name.npos) continue;
+      throw Error(ExitCode::kUsage,
+                  fmt::format("{} has {}, which is a regular expression to peft", key,
+                              shown(json(name))),
+                  where,
+                  fmt::format("{}: the names of all layers that it means, such as "
+                              "model.layers.1.self_attn.q_proj",
+                              key));
+    }
+  }
+}
+
+// The reverse of names_in_peft().
+std::string name_here(const ModelFamily& family, const std::string& name) {
+  for (const auto& [ours, theirs] : family.names_in_peft)
+    if (const auto here = renamed(theirs, name, ours)) return *here;
+  return name;
+}
+
 json read_config(const std::string& folder) {
   return read_small_json(folder, kAdapterConfig,
                          "an adapter_config.json that peft has written: copy it again");
@@ -89,7 +117,27 @@ bool keeps_tying(const std::string& path) {
   return read_config(path).value("ensure_weight_tying", json()) == true;
 }
 
-LoraOptions read_adapter(const std::string& path, const std::string& flag) {
+std::vector<std::string> names_in_peft(const ModelFamily& family,
+                                       const std::string& fqn) {
+  std::vector<std::string> names = {fqn};
+  for (const auto& [ours, theirs] : family.names_in_peft)
+    if (const auto there = renamed(ours, fqn, theirs)) names.push_back(*there);
+  return names;
+}
+
+std::vector<std::string> names_beside_factors(const std::string& path,
+                                              const ModelFamily& family) {
+  const std::string prefix = kAdapterPrefix;
+  std::vector<std::string> names;
+  const checkpoint::SafetensorsFolder folder(path, checkpoint::kAdapterFile);
+  for (const auto& [name, tensor] : folder.tensors())
+    if (name.starts_with(prefix) && !is_of_adapter(name))
+      names.push_back(name_here(family, name.substr(prefix.size())));
+  return names;
+}
+
+LoraOptions read_adapter(const std::string& path, const std::string& flag,
+                         const ModelFamily& family) {
   std::error_code error;
   const std::string cure = flag + " DIR: a folder that peft has written";
   if (!fs::is_directory(path, error))
@@ -98,12 +146,16 @@ LoraOptions read_adapter(const std::string& path, const std::string& flag) {
     throw Error(ExitCode::kUsage,
                 std::string("it holds no adapter: ") + kAdapterConfig + " is missing",
                 path, cure);
-  return judge_adapter(read_config(path), path + "/" + kAdapterConfig);
+  LoraOptions options = judge_adapter(read_config(path), path + "/" + kAdapterConfig);
+  // Any end of a name will do, in peft.
+  for (std::string& name : options.modules_to_save) name = "*" + name_here(family, name);
+  return options;
 }
 
 LoraOptions judge_adapter(const json& config, const std::string& where) {
   const LoraOptions options = lora_from_json(config, where);
   require_known(config, where);
+  require_names(config, where);
   return options;
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/model.h"
 #include "launcher/settings/settings.h"
 #include "zero/lora.h"
 
@@ -17,12 +18,25 @@ inline constexpr char kAdapterPrefix[] = "base_model.model.";
 // Has it an adapter_config.json?
 bool is_adapter_folder(const std::string& path);
 
-// The adapters that the folder `path` holds. Throws Error(kUsage) that names `flag` for
-// what is no such folder, and for adapters that are not here, by name; CheckpointError
-// for files that are broken.
-LoraOptions read_adapter(const std::string& path, const std::string& flag);
+// Beside LoraOptions in a model's kLora: as names_beside_factors().
+inline constexpr char kCameAlong[] = "came_along";
 
-// The same of an adapter_config.json that was read.
+// What a file has for a parameter or a module of the family: a name for each generation
+// of transformers.
+std::vector<std::string> names_in_peft(const ModelFamily& family, const std::string& fqn);
+
+// The adapters that the folder `path` holds, for a model of this family. Throws
+// Error(kUsage) that names `flag` for what is no such folder, and for adapters that are
+// not here, by name; CheckpointError for files that are broken.
+LoraOptions read_adapter(const std::string& path, const std::string& flag,
+                         const ModelFamily& family);
+
+// The parameters whose values that folder holds beside the adapters' factors, trained or
+// not.
+std::vector<std::string> names_beside_factors(const std::string& path,
+                                              const ModelFamily& family);
+
+// What an adapter_config.json says, in its own names of modules.
 LoraOptions judge_adapter(const nlohmann::json& config, const std::string& where);
 
 // Does the adapter of that folder keep what is saved one tensor with what it was tied to?

@@ -80,13 +80,14 @@ void require_in_fp16(std::span<const float> values, const std::string& fqn) {
               fqn, "--dtype bf16, or fp32");
 }
 
-void write_batch(checkpoint::SafetensorsWriter& writer, const std::string& prefix,
+void write_batch(checkpoint::SafetensorsWriter& writer, const NamesInFile& names,
                  const TensorBatch& batch, const Values& values, DType dtype) {
   const float* next = values.data();
   for (const auto& [held, begin, numel] : batch) {
     const std::span<const float> own{next, static_cast<size_t>(numel)};
     if (dtype == DType::kFp16) require_in_fp16(own, held.tensor->fqn);
-    writer.write(prefix + held.tensor->fqn, begin, own);
+    for (const std::string& name : names(held.tensor->fqn))
+      writer.write(name, begin, own);
     next += room_of(numel);
   }
 }
@@ -99,7 +100,7 @@ void ask_for(const TensorBatch& batch) {
 }  // namespace
 
 void copy_weights(const std::vector<HeldTensor>& parameters, MergedWeights& merged,
-                  const std::string& prefix, DType dtype,
+                  const NamesInFile& names, DType dtype,
                   checkpoint::SafetensorsWriter& writer) {
   const std::vector<TensorBatch> batches = batches_of(parameters);
   std::array<Values, 2> values;
@@ -115,7 +116,7 @@ void copy_weights(const std::vector<HeldTensor>& parameters, MergedWeights& merg
   for (size_t i = 0; i < batches.size(); ++i) {
     reading.get();
     if (i + 1 < batches.size()) reading = start(i + 1);
-    write_batch(writer, prefix, batches[i], values[i % 2], dtype);
+    write_batch(writer, names, batches[i], values[i % 2], dtype);
   }
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -10,12 +11,16 @@
 
 namespace zero::launcher {
 
+// The names of a parameter in a file that is written; more than one where readers differ.
+using NamesInFile = std::function<std::vector<std::string>(const std::string& fqn)>;
+
 // Write parameters of a checkpoint, with what `merged` adds to them, as `dtype` and under
-// prefix + name. One batch is fetched from the disk, one is read, and one is written.
+// each of their names. One batch is fetched from the disk, one is read, and one is
+// written.
 //
 // Throws CheckpointError; Error(kUsage) for a value that fp16 does not hold.
 void copy_weights(const std::vector<HeldTensor>& parameters, MergedWeights& merged,
-                  const std::string& prefix, DType dtype,
+                  const NamesInFile& names, DType dtype,
                   checkpoint::SafetensorsWriter& writer);
 
 }  // namespace zero::launcher

@@ -107,7 +107,8 @@ const char* torch_name(DType dtype) {
 
 DType dtype_of_source(const json& source) {
   if (!source.is_object()) return DType::kFp32;
-  const json name = source.value("dtype", source.value("torch_dtype", json("float32")));
+  json name = source.value("dtype", json());
+  if (name.is_null()) name = source.value("torch_dtype", json());
   for (const DType dtype : {DType::kBf16, DType::kFp16}) {
     if (name == torch_name(dtype)) return dtype;
   }
@@ -136,11 +137,13 @@ json config_to_write(const Subject& subject, DType dtype) {
 // Of a model with adapters.
 struct AdapterParts {
   std::vector<LoraTarget> layers;
-  std::set<std::string> trained;  // the factors, and parameters beside them
+  std::set<std::string> trained;       // the factors, and parameters beside them
+  std::set<std::string> written = {};  // those, and what came along with the adapters
 };
 
 AdapterParts adapters_in(const Subject& subject, Adapters asked,
-                         const std::string& folder) {
+                         const HeldTensors& held) {
+  const std::string& folder = held.folders().front();
   const ModelShape shape{.config = subject.config, .keys = subject.family->keys};
   const bool has_any = shape.lora() != nullptr;
   if (has_any && asked == Adapters::kNone)
@@ -152,25 +155,41 @@ AdapterParts adapters_in(const Subject& subject, Adapters asked,
                 "leave --merge and --adapter out");
   if (!has_any) return {};
   const std::unique_ptr<Model> model = make_deferred(*subject.family, shape);
-  return {lora_targets(*model->module()), names_of_trained(*model)};
+  AdapterParts parts{lora_targets(*model->module()), names_of_trained(*model)};
+  parts.written = parts.trained;
+  for (const json& fqn : shape.lora()->value(kCameAlong, json::array()))
+    parts.written.insert(fqn.get<std::string>());
+  for (const auto& [alias, fqn] : held.manifest(0).aliases)
+    if (parts.written.contains(alias)) parts.written.insert(fqn);
+  return parts;
 }
 
 // What of the parameters is written, and how.
 struct Selection {
   std::vector<HeldTensor> parameters;
   MergedWeights merged;
-  std::string prefix;  // of all names in the file
+  NamesInFile names;
 };
 
-Selection select(const HeldTensors& held, const AdapterParts& adapters, bool alone) {
+NamesInFile names_for(const ModelFamily& family, bool alone) {
+  return [&family, alone](const std::string& fqn) {
+    if (!alone) return std::vector{fqn};
+    std::vector<std::string> names = names_in_peft(family, fqn);
+    for (std::string& name : names) name = kAdapterPrefix + name;
+    return names;
+  };
+}
+
+Selection select(const HeldTensors& held, const ModelFamily& family,
+                 const AdapterParts& adapters, bool alone) {
   Selection selection{
       held.of_kind(checkpoint::Kind::kParam),
       MergedWeights(held, alone ? std::vector<LoraTarget>() : adapters.layers),
-      alone ? kAdapterPrefix : ""};
+      names_for(family, alone)};
   std::vector<HeldTensor>& parameters = selection.parameters;
   std::erase_if(parameters, [&](const HeldTensor& each) {
     const std::string& fqn = each.tensor->fqn;
-    return alone ? !adapters.trained.contains(fqn) : selection.merged.is_factor(fqn);
+    return alone ? !adapters.written.contains(fqn) : selection.merged.is_factor(fqn);
   });
   for (const auto& [reader, tensor] : parameters) {
     if (tensor->dtype != DType::kFp32)
@@ -196,9 +215,10 @@ json adapter_config_of(const Subject& subject, const AdapterParts& adapters,
   std::set<std::string> saved;  // modules
   for (const auto& [reader, tensor] : selection.parameters) {
     const std::string& fqn = tensor->fqn;
-    if (is_of_adapter(fqn)) continue;
+    if (is_of_adapter(fqn) || !adapters.trained.contains(fqn)) continue;
     require_untied(fqn, held);
-    saved.insert(fqn.substr(0, fqn.rfind('.')));
+    for (const std::string& name : names_in_peft(*subject.family, fqn))
+      saved.insert(name.substr(0, name.rfind('.')));
   }
   return adapter_config(options, adapters.layers, {saved.begin(), saved.end()},
                         subject.base);
@@ -210,7 +230,8 @@ Exported write_weights(const HeldTensors& held, Selection& selection,
   const bool alone = options.adapters == Adapters::kAlone;
   std::vector<checkpoint::SafeTensorSpec> specs;
   for (const auto& [reader, tensor] : selection.parameters)
-    specs.push_back({selection.prefix + tensor->fqn, dtype, tensor->shape});
+    for (const std::string& name : selection.names(tensor->fqn))
+      specs.push_back({name, dtype, tensor->shape});
   // They keep their type, as running statistics do.
   const std::vector<HeldTensor> buffers =
       alone ? std::vector<HeldTensor>() : held.of_kind(checkpoint::Kind::kBuffer);
@@ -229,11 +250,12 @@ Exported write_weights(const HeldTensors& held, Selection& selection,
   int64_t read_bytes = 0;
   for (const auto& [reader, tensor] : selection.parameters) {
     read_bytes += tensor->num_bytes();
-    exported.num_bytes += tensor->numel() * size_of(dtype);
+    exported.num_bytes +=
+        tensor->numel() * size_of(dtype) * std::ssize(selection.names(tensor->fqn));
   }
   Activity::Stretch stretch("export");
   stretch.expect(read_bytes + exported.num_bytes);
-  copy_weights(selection.parameters, selection.merged, selection.prefix, dtype, writer);
+  copy_weights(selection.parameters, selection.merged, selection.names, dtype, writer);
   for (const auto& [reader, tensor] : buffers) {
     const checkpoint::Buffer values(static_cast<size_t>(tensor->num_bytes()));
     reader->read(tensor->kind, tensor->fqn, 0, tensor->numel(), values.data());
@@ -298,9 +320,8 @@ Exported export_model(const ExportOptions& given, const ModelFamilies& models) {
                 subject.config.contains(kLora)
                     ? "export --adapter, and merge that into " + subject.frozen_at
                     : "more steps of the run without --save-frozen=false");
-  const AdapterParts adapters =
-      adapters_in(subject, options.adapters, options.from.front());
-  Selection selection = select(held, adapters, alone);
+  const AdapterParts adapters = adapters_in(subject, options.adapters, held);
+  Selection selection = select(held, *subject.family, adapters, alone);
   const json adapter =
       alone ? adapter_config_of(subject, adapters, selection, held) : json();
   const DType dtype =

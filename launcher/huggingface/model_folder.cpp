@@ -281,8 +281,12 @@ ModelFolder read_init_from(const Settings& settings, const ModelFamilies& models
   ModelFolder model = is_of_run(path) ? model_of_checkpoint(path, settings, models)
                                       : read_model_folder(path, models, "--init-from");
   if (!model.is_checkpoint) model.dtype = dtype_of_weights(path);
-  if (!settings.adapter.empty())
-    add_adapter(model.config, read_adapter(settings.adapter, "--adapter"), "--adapter");
+  if (settings.adapter.empty()) return model;
+  const ModelFamily& family = *find_family(models, model.family);
+  add_adapter(model.config, read_adapter(settings.adapter, "--adapter", family),
+              "--adapter");
+  const std::vector<std::string> names = names_beside_factors(settings.adapter, family);
+  if (!names.empty()) model.config[kLora][kCameAlong] = names;
   return model;
 }
 

@@ -163,8 +163,11 @@ WeightsRead read_weights(Engine& engine, const WeightsPlace& place,
   return read;
 }
 
-void read_adapter_weights(Engine& engine, const std::string& folder) {
-  SafetensorsNames names{.outer = kAdapterPrefix, .file = checkpoint::kAdapterFile};
+void read_adapter_weights(Engine& engine, const std::string& folder,
+                          const ModelFamily& family) {
+  SafetensorsNames names{.renamed = family.names_in_peft,
+                         .outer = kAdapterPrefix,
+                         .file = checkpoint::kAdapterFile};
   for (const ShardView& shard : engine.shards()) {
     require_tying(shard, folder);
     if (shard.frozen) names.may_lack.push_back(shard.fqn);

@@ -53,8 +53,10 @@ Checksums frozen_checksums(Engine& engine, const std::vector<std::string>& lacki
 // Those of them that are the same now, which a checkpoint may be without. Collective.
 FrozenSource unchanged(Engine& engine, const Checksums& before, const std::string& path);
 
-// Set the adapters of a model, and what else of it is trained, to the values that a
-// folder of peft has; the rest stays. Collective. Throws as load_safetensors() does.
-void read_adapter_weights(Engine& engine, const std::string& folder);
+// Set the adapters of a model, what else of it is trained, and what else is there, to the
+// values that a folder of peft has; the rest stays. Collective. Throws as
+// load_safetensors() does.
+void read_adapter_weights(Engine& engine, const std::string& folder,
+                          const ModelFamily& family);
 
 }  // namespace zero::launcher

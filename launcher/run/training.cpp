@@ -244,7 +244,7 @@ void Training::read_frozen_before(const FrozenSource& source, bool moved) {
 
 void Training::read_adapters() {
   if (settings_.adapter.empty()) return;
-  read_adapter_weights(*engine_, settings_.adapter);
+  read_adapter_weights(*engine_, settings_.adapter, *family_);
   if (is_first_rank()) tell(fmt::format("adapters of {}", settings_.adapter));
 }
 

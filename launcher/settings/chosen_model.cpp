@@ -65,6 +65,11 @@ void modernise(const ModelFamily& family, const ConfigClass& of, json& given) {
     const auto found = given.find(alias);
     if (found == given.end()) continue;
     if (!given.contains(key)) given[key] = *found;
+    if (given[key] != *found)
+      throw wrong(family,
+                  fmt::format("{} is {} and {} is {}, which are two names of one value",
+                              key, shown(given[key]), alias, shown(*found)),
+                  fmt::format("{} alone", key));
     given.erase(alias);
   }
   if (family.modernise) family.modernise(given);

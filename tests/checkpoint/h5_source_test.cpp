@@ -37,7 +37,7 @@ TEST_F(H5SourceTest, EveryTypeOfOursIsReadBitForBit) {
   for (const TestTensor& tensor : model) {
     const std::string name = std::string(name_of(tensor.kind)) + "/" + tensor.fqn;
     if (!source.datasets().contains(name)) continue;  // it is empty
-    const H5Dataset& is = source.datasets().at(name);
+    const TensorType& is = source.datasets().at(name);
     EXPECT_EQ(size_of(is.dtype), size_of(tensor.dtype)) << name;
     EXPECT_EQ(is_floating(is.dtype), is_floating(tensor.dtype)) << name;
     std::vector<char> bytes(tensor.bytes.size());
@@ -84,6 +84,25 @@ TEST_F(H5OfPython, AnyLayoutAndOrderOfBytesIsReadInAnyRange) {
   }
 }
 
+TEST_F(H5OfPython, SoftLinksLeadThroughAndToGroups) {
+  ASSERT_EQ(python(run,
+                   "f = h5py.File(path + '/a.h5', 'w')\n"
+                   "f['g/h/w'] = np.arange(3, dtype='f4')\n"
+                   "f['g/h/again'] = h5py.SoftLink('./w')\n"
+                   "f['all'] = h5py.SoftLink('/g')\n"
+                   "f['on'] = h5py.SoftLink('all/./h//w')\n"
+                   "f.create_group('none'); f['empty'] = h5py.SoftLink('none')\n"
+                   "assert list(f['all/h/again']) == list(f['on']) == [0, 1, 2]\n"),
+            "");
+  std::vector<std::string> names;
+  for (const auto& [name, dataset] : H5Source(run + "/a.h5").datasets())
+    names.push_back(name);
+  EXPECT_THAT(names, ::testing::ElementsAre("all/h/again", "all/h/w", "g/h/again",
+                                            "g/h/w", "on"));
+  for (const char* name : {"all/h/again", "on"})
+    EXPECT_EQ(read("a.h5", name, 0, 3), (std::vector<float>{0, 1, 2})) << name;
+}
+
 TEST_F(H5OfPython, ValuesAreRoundedToNearest) {
   ASSERT_EQ(python(run,
                    "f = h5py.File(path + '/a.h5', 'w')\n"
@@ -120,10 +139,13 @@ TEST_F(H5OfPython, WhatIsNotPlainIsRefusedByItsPath) {
        {"g/w: ", "an external link, to /x of no.h5", "copy the values"}},
       {"way",
        "f['h'] = h5py.SoftLink('/g/w/x'); f.create_group('g/w')",
-       {"h: ", "a soft link to g/w/x, which is no dataset of this file"}},
+       {"h: ", "a soft link to g/w/x, which is no dataset or group of this file"}},
       {"circle",
        "f['a'] = h5py.SoftLink('/b'); f['b'] = h5py.SoftLink('a')",
        {"a: ", "leads in a circle"}},
+      {"root",
+       "f.create_group('g')['up'] = h5py.SoftLink('/')",
+       {"g/up: ", "in a circle"}},
       {"groups",
        "g = f.create_group('g'); g['g'] = g",
        {"g/g/g/", "more than 32 deep, or in a circle"}},

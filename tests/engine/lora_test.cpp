@@ -80,9 +80,12 @@ TEST(Lora, GivesNoAdapterToWhatIsSaved) {
   EXPECT_THAT(add_lora(net, {.targets = {"up"}, .modules_to_save = {"b0.up"}}),
               ElementsAre("b1.up"));
   NetImpl other;
-  EXPECT_THAT(
-      error_of([&] { add_lora(other, {.targets = {"up"}, .modules_to_save = {"b0"}}); }),
-      AllOf(HasSubstr("'b0' is to be trained as a whole"), HasSubstr("b0.up")));
+  EXPECT_THAT(add_lora(other, {.modules_to_save = {"b0"}}),
+              ElementsAre("b1.up", "b1.down"));
+  EXPECT_TRUE(other.blocks[0]->up->weight.requires_grad());
+  NetImpl none;
+  EXPECT_THAT(error_of([&] { add_lora(none, {.modules_to_save = {"b?"}}); }),
+              HasSubstr("outside of modules_to_save"));
 }
 
 TEST(Lora, StartsAsTheLayerAlone) {
@@ -186,8 +189,10 @@ TEST(Lora, RefusesASecondTime) {
 TEST(Lora, ALayerIsClonedBeforeItHasOne) {
   Linear layer(3, 2);
   layer->weight.set_requires_grad(false);
+  layer->eval();
   const auto copy = std::dynamic_pointer_cast<LinearImpl>(layer->clone());
   ASSERT_NE(copy, nullptr);
+  EXPECT_FALSE(copy->is_training());
   EXPECT_TRUE(copy->weight.equal(layer->weight));
   EXPECT_NE(copy->weight.data_ptr(), layer->weight.data_ptr());
   EXPECT_FALSE(copy->weight.requires_grad());

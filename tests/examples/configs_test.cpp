@@ -63,8 +63,11 @@ TEST(Configs, WhatTransformersFailsWithIsRefused) {
   json partial = linear;
   partial["partial_rotary_factor"] = 0.5;
   refuses(llama, {{"rope_parameters", partial}});
-  refuses(qwen, {{"use_sliding_window", false},
-                 {"layer_types", {"full_attention", "sliding_attention"}}});
+  const json types = {"full_attention", "sliding_attention"};
+  refuses(qwen, {{"use_sliding_window", false}, {"layer_types", types}});
+  refuses(qwen, {{"use_sliding_window", true},
+                 {"sliding_window", nullptr},
+                 {"layer_types", types}});
 }
 
 TEST(Configs, PublishedModelsAreTheOnesThatTransformersMakes) {
@@ -197,6 +200,7 @@ TEST(Configs, WhatIsNotHereIsRefusedByName) {
     return config;
   };
   EXPECT_EQ(complaint(tiny("llama")), "");
+  EXPECT_EQ(complaint({{"model_type", "gpt_neox"}, {"head_dim", 96}}), "");
   const std::vector<std::pair<json, std::string>> cases = {
       {with(tiny("llama"), {{"hidden_act", "gelu"}}), "hidden_act"},
       {with(tiny("llama"), {{"layer_types", {"full_attention"}}}), "layer_types"},
@@ -227,6 +231,7 @@ TEST(Configs, WhatIsNotHereIsRefusedByName) {
        "scale_attn_by_inverse_layer_idx"},
       {{{"model_type", "gptj"}, {"rotary_dim", 300}}, "rotary_dim"},
       {{{"model_type", "gptj"}, {"rotary_dim", 63}}, "rotary_dim is odd"},
+      {{{"model_type", "gpt_neox"}, {"head_dim", 32}}, "head_dim is 32"},
       {{{"model_type", "gpt_neox"}, {"hidden_act", "relu"}}, "relu"}};
   for (const auto& [config, part] : cases)
     EXPECT_NE(complaint(config).find(part), std::string::npos)

@@ -171,6 +171,16 @@ TEST_F(Export, KnowsEachKeyByOneName) {
   EXPECT_FALSE(config.contains("num_attention_heads"));
 }
 
+TEST_F(Export, HasTheTypeThatAConfigNamesInEitherWay) {
+  edit(path("llama/config.json"), [](json& config) {
+    config["dtype"] = nullptr;
+    config["torch_dtype"] = "bfloat16";
+  });
+  trained(0, path("llama"), "b", {"--steps=1", "--lr=0"});
+  EXPECT_EQ(exported("c", {}, "b").rc, 0);
+  EXPECT_EQ(json::parse(read_file(path("c/config.json")))["dtype"], "bfloat16");
+}
+
 TEST_F(Export, InSmallFiles) {
   const Outcome outcome = exported("b", {"--max-shard-size=20KiB"});
   EXPECT_THAT(outcome.out, HasSubstr("5 file(s)")) << outcome.err;

@@ -107,13 +107,14 @@ for name in params:
     if name == 'transformer.ln_f.bias': data = data.astype('i8')
     if name == 'lm_head.weight': data = data + 1
     if name != 'transformer.h.0.ln_1.bias': out[name] = data
+for i in range(20): out[f'extra{i}'] = np.float32(0)
 out['more'] = np.float32(0)
 )");
   const Outcome refused = import({});
   EXPECT_EQ(refused.rc, 5) << refused.out;
   EXPECT_THAT(
       refused.err,
-      AllOf(HasSubstr("4 tensor(s) do not fit the model:"),
+      AllOf(HasSubstr("24 tensor(s) do not fit the model:"),
             HasSubstr("transformer.wpe.weight is (32, 16), the model's is (16, 32)"),
             HasSubstr("transformer.h.0.ln_1.bias is missing"),
             HasSubstr("transformer.ln_f.bias is int64, the model's is fp32"),

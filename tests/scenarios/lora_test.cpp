@@ -262,6 +262,49 @@ TEST_F(Lora, EvaluatesPeftsAdapters) {
   }
 }
 
+// A folder of peft has them under their own names, and is for both of its generations.
+TEST_F(Lora, NamesTheHeadAsEachTransformersDoes) {
+  copy("gpt_neox");
+  done(0, train_from(path("gpt_neox"), "a",
+                     {"--steps=1", "--lr=1e-2", "--lora=r=2,modules-to-save=embed_out"}));
+  done(0, verb("export", {path("a"), "--adapter", "--to", path("alone")}));
+  const auto weights = read_weights(path("alone"), checkpoint::kAdapterFile);
+  EXPECT_EQ(weights.at("base_model.model.lm_head.weight"),
+            weights.at("base_model.model.embed_out.weight"));
+  edit(path("alone/adapter_config.json"), [](json& config) {
+    EXPECT_EQ(config["modules_to_save"], json({"embed_out", "lm_head"}));
+    config["modules_to_save"] = {"lm_head"};
+  });
+  EXPECT_NEAR(eval_of({path("gpt_neox"), "--adapter", path("alone")}),
+              eval_of({path("a")}), 1e-9);
+}
+
+// Trained if modules_to_save names it as peft does, frozen otherwise.
+TEST_F(Lora, KeepsWhatCameBesideTheFactors) {
+  copy("llama");
+  done(0, train_from(path("llama"), "a",
+                     {"--steps=1", "--lr=1e-2", "--lora=r=2,modules-to-save=*norm"}));
+  done(0, verb("export", {path("a"), "--adapter", "--to", path("mine")}));
+  const auto came = read_weights(path("mine"), checkpoint::kAdapterFile);
+  for (const bool is_trained : {true, false}) {
+    const json named = is_trained ? json({"norm"}) : json();
+    edit(path("mine/adapter_config.json"),
+         [&](json& config) { config["modules_to_save"] = named; });
+    const std::string out = is_trained ? "trained" : "frozen";
+    done(0, train_from(path("llama"), out,
+                       {"--steps=1", "--lr=1e-2", "--adapter", path("mine")}));
+    done(0, verb("export", {path(out), "--adapter", "--to", path(out + "_alone")}));
+    const auto left = read_weights(path(out + "_alone"), checkpoint::kAdapterFile);
+    ASSERT_EQ(left.size(), came.size());
+    for (const auto& [name, values] : came) {
+      if (name.find(".lora_") != name.npos) continue;
+      EXPECT_EQ(left.at(name) != values, is_trained) << name;
+    }
+    const json config = json::parse(read_file(path(out + "_alone/adapter_config.json")));
+    EXPECT_EQ(config["modules_to_save"].is_null(), !is_trained);
+  }
+}
+
 TEST_F(Lora, SaysWhatDoesNotFit) {
   copy("llama");
   const auto train_with = [&](const Words& flags) {

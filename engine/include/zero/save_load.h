@@ -162,6 +162,8 @@ struct SafetensorsNames {
   // Globs of parameters that the folder need not have: they keep their values; an engine
   // that awaits values initializes them.
   std::vector<std::string> may_lack = {};
+  // Globs of FQNs that may have another name there, and that name.
+  std::map<std::string, std::string> renamed = {};
   std::string outer = {};  // what stands before every name there: "base_model.model."
   std::string file = {};   // one of the folder; empty: as a model's are named
 };

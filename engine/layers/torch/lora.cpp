@@ -102,8 +102,8 @@ class LoraAdder {
     std::set<torch::nn::Module*> seen;  // one may be held under two names
     for (const NamedModule& each : modules_) {
       const auto& [fqn, module] = each;
-      const bool is_wanted = (takes_all() || names_module(options_.targets, fqn)) &&
-                             !names_module(options_.modules_to_save, fqn);
+      const bool is_wanted =
+          (takes_all() || names_module(options_.targets, fqn)) && !is_saved(fqn);
       if (const auto* layer = dynamic_cast<LoraLayer*>(module)) {
         if (layer->has_lora())
           reject("this model has adapters already", fqn, "add_lora()");
@@ -118,21 +118,17 @@ class LoraAdder {
              plain, "zero::Linear of <zero/linear.h> in its place, or other targets");
     if (!takes_all())
       require_matches(options_.targets, layers, "linear layer", "targets");
-    require_outside_of_saved();
     if (targets_.empty())
       reject("the model has no layer that can have an adapter", "targets",
-             "zero::Linear of <zero/linear.h>");
+             "zero::Linear of <zero/linear.h>, outside of modules_to_save");
   }
 
-  // peft would save it without what its layers' adapters add.
-  void require_outside_of_saved() const {
-    for (const auto& [saved, module] : modules_) {
-      if (!names_module(options_.modules_to_save, saved)) continue;
-      for (const auto& [fqn, target] : targets_)
-        if (fqn.starts_with(saved + "."))
-          reject("'" + saved + "' is to be trained as a whole, and has an adapter inside",
-                 fqn, "other targets; or layers alone in modules_to_save");
-    }
+  // It, or a module that it is in: as in peft, what is trained as a whole has no
+  // adapters.
+  bool is_saved(const std::string& fqn) const {
+    for (size_t dot = fqn.find('.'); dot != fqn.npos; dot = fqn.find('.', dot + 1))
+      if (names_module(options_.modules_to_save, fqn.substr(0, dot))) return true;
+    return names_module(options_.modules_to_save, fqn);
   }
 
   // Rank and alpha of a layer.

@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/error.h"
+#include "checkpoint/safetensors_writer.h"
+#include "launcher/model.h"
 #include "launcher/settings/lora_setting.h"
 #include "tests/checkpoint/support.h"
 #include "zero/errors.h"
@@ -14,6 +16,8 @@ namespace zero::launcher::adapter_folder_test {
 namespace {
 
 using nlohmann::json;
+using testing::AllOf;
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 class AdapterFolder : public checkpoint::testing::CheckpointTest {
@@ -33,9 +37,11 @@ class AdapterFolder : public checkpoint::testing::CheckpointTest {
                   {"rank_pattern", {{"q_proj", 2}}},
                   {"alpha_pattern", json::object()}};
 
+  ModelFamily family_;
+
   LoraOptions read() {
     write(config_.dump());
-    return read_adapter(run, "--adapter");
+    return read_adapter(run, "--adapter", family_);
   }
   std::string error_with(const std::string& key, const json& value) {
     const json before = config_;
@@ -61,7 +67,7 @@ TEST_F(AdapterFolder, IsReadAsPeftWritesIt) {
   const LoraOptions options = read();
   EXPECT_EQ(options.r, 4);
   EXPECT_EQ(options.alpha, 6);
-  EXPECT_THAT(options.targets, testing::ElementsAre("q_proj", "v_proj"));
+  EXPECT_THAT(options.targets, ElementsAre("q_proj", "v_proj"));
   EXPECT_EQ(options.ranks.at("q_proj"), 2);
 }
 
@@ -78,18 +84,64 @@ TEST_F(AdapterFolder, OtherAdaptersAreRefusedByName) {
                                                 {"target_parameters", {"a"}},
                                                 {"trainable_token_indices", {1}},
                                                 {"alora_invocation_tokens", {1}},
-                                                {"use_qalora", true}};
+                                                {"use_qalora", true},
+                                                {"kasa_config", {{"a", 1}}},
+                                                {"megatron_config", {{"a", 1}}},
+                                                {"arrow_config", {{"a", 1}}},
+                                                {"layers_pattern", {"a"}},
+                                                {"use_bdlora", true},
+                                                {"velora_config", {{"a", 1}}},
+                                                {"monteclora_config", {{"a", 1}}}};
   for (const auto& [key, value] : wrong)
     EXPECT_THAT(error_with(key, value), HasSubstr(key)) << key;
   EXPECT_EQ(error_with("init_lora_weights", "gaussian"), "no error");
 }
 
+// What peft takes for a regular expression.
+TEST_F(AdapterFolder, PatternsAreRefused) {
+  for (const char* key : {"rank_pattern", "alpha_pattern"}) {
+    for (const char* name : {"layers.1.*", "q?_proj"})
+      EXPECT_THAT(error_with(key, {{name, 2}}), AllOf(HasSubstr(key), HasSubstr(name),
+                                                      HasSubstr("regular expression")));
+  }
+}
+
+// By the end of a name, wherever that begins: "norm" is input_layernorm, too.
+TEST_F(AdapterFolder, ModulesToSaveAreThoseThatPeftFinds) {
+  config_["modules_to_save"] = {"norm"};
+  EXPECT_THAT(read().modules_to_save, ElementsAre("*norm"));
+}
+
+TEST_F(AdapterFolder, NamesAreThoseOfEachTransformers) {
+  family_.names_in_peft = {{"out*", "head*"}};
+  for (const char* name : {"out", "head"}) {
+    config_["modules_to_save"] = {name};
+    EXPECT_THAT(read().modules_to_save, ElementsAre("*out"));
+  }
+  EXPECT_THAT(names_in_peft(family_, "out.weight"),
+              ElementsAre("out.weight", "head.weight"));
+  EXPECT_THAT(names_in_peft(family_, "h.0.out.weight"), ElementsAre("h.0.out.weight"));
+}
+
+TEST_F(AdapterFolder, TellsWhatStandsBesideTheFactors) {
+  std::filesystem::create_directories(run);
+  const std::string prefix = kAdapterPrefix;
+  checkpoint::SafetensorsWriter writer(run,
+                                       {{prefix + "head.weight", DType::kFp32, {0}},
+                                        {prefix + "q.lora_A.weight", DType::kFp32, {0}}},
+                                       INT64_MAX, checkpoint::system_io(),
+                                       checkpoint::kAdapterFile);
+  writer.finish();
+  family_.names_in_peft = {{"out*", "head*"}};
+  EXPECT_THAT(names_beside_factors(run, family_), ElementsAre("out.weight"));
+}
+
 TEST_F(AdapterFolder, IsMissingOrBroken) {
-  EXPECT_THROW(read_adapter(run, "--adapter"), Error);
-  EXPECT_THROW(read_adapter(run + "/none", "--adapter"), Error);
+  EXPECT_THROW(read_adapter(run, "--adapter", family_), Error);
+  EXPECT_THROW(read_adapter(run + "/none", "--adapter", family_), Error);
   for (const char* text : {"", "{", "[1]", "3", "{\"r\": 1e400}"}) {
     write(text);
-    EXPECT_ANY_THROW(read_adapter(run, "--adapter")) << text;
+    EXPECT_ANY_THROW(read_adapter(run, "--adapter", family_)) << text;
   }
 }
 

@@ -104,7 +104,11 @@ TEST(CompleteConfig, HasEachKeyUnderItsOwnName) {
   EXPECT_EQ(config["n_embd"], 32);
   EXPECT_EQ(config["scale"], 3);
   EXPECT_EQ(config.size(), family.classes[0].defaults.size() + 1) << config;
-  EXPECT_EQ(complete_config(family, {{"hidden_size", 32}, {"n_embd", 48}})["n_embd"], 48);
+  EXPECT_EQ(complete_config(family, {{"hidden_size", 48}, {"n_embd", 48}})["n_embd"], 48);
+  EXPECT_EQ(complaint([&] {
+              complete_config(family, {{"hidden_size", 32}, {"n_embd", 48}});
+            }),
+            "n_embd is 48 and hidden_size is 32, which are two names of one value");
 }
 
 TEST(CompleteConfig, WhatFollowsFromDefaultsIsInIt) {
