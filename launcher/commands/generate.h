@@ -46,6 +46,11 @@ class Speaking {
 std::unique_ptr<Speaking> prepare_many(LoadedModel& loaded, const TokenRow& ends,
                                        const std::string& to, Ranks& ranks);
 
+// A hash of whatever changes such a text, but its model and its prompt. `tokenizer`: a
+// file; "": none.
+std::string hash_of_settings(const Settings& settings, const ModelShape& shape,
+                             const std::string& tokenizer);
+
 // generate --interactive: answers to what a person types, a conversation where the model
 // has a chat template, else texts that continue each line. has_limit: the tokens of an
 // answer are given; else a conversation's have the whole context. Collective.

@@ -60,23 +60,6 @@ std::string hash_of_model(const FoundCheckpoint& from, const std::string& adapte
       adapter.empty() ? base : base + traits_of_folder(adapter, "adapter_config.json"));
 }
 
-// Whatever of the settings changes a text.
-std::string hash_of_settings(const Settings& settings, const ModelShape& shape,
-                             const std::string& tokenizer) {
-  constexpr char kKeys[] =
-      "seed sample_tokens sample_temperature sample_greedy sample_top_k sample_top_p "
-      "sample_min_p sample_repetition_penalty sample_stop sample_ignore_eos "
-      "sample_log_probs sample_batch dtype separator end_of_turn special_in_content "
-      "device tf32";
-  json all;
-  for (const std::string& key : split(kKeys, ' '))
-    all.push_back(find_setting(key)->value(settings));
-  all.push_back(shape.config);
-  all.push_back(shape.seq_len);
-  all.push_back(tokenizer.empty() ? "" : hex_hash(contents_of(tokenizer)));
-  return hex_hash(all.dump());
-}
-
 // A line of the file, as tokens.
 struct Prompt {
   PromptLine line;
@@ -320,6 +303,22 @@ class ManyTextsSpeaker : public Speaking {
 };
 
 }  // namespace
+
+std::string hash_of_settings(const Settings& settings, const ModelShape& shape,
+                             const std::string& tokenizer) {
+  constexpr char kKeys[] =
+      "seed sample_tokens sample_temperature sample_greedy sample_top_k sample_top_p "
+      "sample_min_p sample_repetition_penalty sample_stop sample_ignore_eos "
+      "sample_log_probs sample_batch dtype separator end_of_turn special_in_content "
+      "device tf32";
+  json all;
+  for (const std::string& key : split(kKeys, ' '))
+    all.push_back(find_setting(key)->value(settings));
+  all.push_back(shape.config);
+  all.push_back(shape.seq_len);
+  all.push_back(tokenizer.empty() ? "" : hex_hash(contents_of(tokenizer)));
+  return hex_hash(all.dump());
+}
 
 std::unique_ptr<Speaking> prepare_many(LoadedModel& loaded, const TokenRow& ends,
                                        const std::string& to, Ranks& ranks) {

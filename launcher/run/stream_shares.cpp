@@ -95,19 +95,22 @@ std::string bound_sentence(const Shares& shares, bool on_gpu) {
                      cure.empty() ? "" : "; " + cure);
 }
 
+// Threads that have ended took their seconds with them.
+double share_of_cores(double without_core, double seconds, double cores) {
+  if (!(seconds > 0 && cores > 0)) return 0;
+  return std::max(0.0, without_core) / seconds / cores;
+}
+
 CoreWatch::CoreWatch() : begin_(now()), last_(begin_) {}
 
 CoreWatch::Point CoreWatch::now() {
   return {std::chrono::steady_clock::now(), seconds_without_core()};
 }
 
-// Threads that have ended took their seconds with them.
 double CoreWatch::share_between(const Point& from, const Point& to) {
-  const double seconds = std::chrono::duration<double>(to.time - from.time).count();
-  const auto cores = static_cast<double>(current_affinity().size());
-  return seconds > 0 && cores > 0
-             ? std::max(0.0, to.without_core - from.without_core) / seconds / cores
-             : 0;
+  return share_of_cores(to.without_core - from.without_core,
+                        std::chrono::duration<double>(to.time - from.time).count(),
+                        static_cast<double>(current_affinity().size()));
 }
 
 std::optional<std::string> CoreWatch::look() {

@@ -50,6 +50,9 @@ std::string to_text(const Shares& shares, bool on_gpu);
 // larger --micro-batch, ...", or compute, which has no such cure.
 std::string bound_sentence(const Shares& shares, bool on_gpu);
 
+// Of seconds in which threads waited for a core, in a time on so many cores: at least 0.
+double share_of_cores(double without_core, double seconds, double cores);
+
 // How long this process's threads wait for cores that are taken.
 class CoreWatch {
  public:

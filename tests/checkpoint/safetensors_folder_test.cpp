@@ -132,6 +132,9 @@ TEST_F(SafetensorsFolderTest, PickleIsRefusedWithTheCure) {
     write_file(run + "/" + name, "");
   EXPECT_THAT(open_error(), HasSubstr("when it is read: pytorch_model.bin;"));
   EXPECT_THAT(open_error(), HasSubstr("save_pretrained("));
+  std::filesystem::remove(run + "/pytorch_model.bin");
+  write_file(run + "/consolidated.00.pth", "");
+  EXPECT_THAT(open_error(), HasSubstr("when it is read: consolidated.00.pth;"));
 }
 
 TEST_F(SafetensorsFolderTest, AFolderWithoutWeightsSaysWhatIsLookedFor) {

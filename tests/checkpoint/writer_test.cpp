@@ -70,6 +70,24 @@ TEST_F(WriterTest, AFewMebibytesAreSyncedOnce) {
   EXPECT_EQ(io.num_syncs, 1);
 }
 
+// Counts what would be written.
+class NoDisk : public CountingIo {
+ public:
+  ssize_t pwrite(int, const void*, size_t bytes, off_t) override {
+    return static_cast<ssize_t>(bytes);
+  }
+};
+
+TEST_F(WriterTest, ManyMebibytesAreSyncedOnTheWay) {
+  constexpr int64_t kNumel = (kSyncBytes + 8 * kChunkBytes) / 4;
+  Slice slice{{Kind::kParam, "w", DType::kFp32, {kNumel}}, 0, kNumel};
+  slice.fetch = [](int64_t, int64_t count, void* to) { std::memset(to, 0, count * 4); };
+  NoDisk io;
+  ShardWriter writer(prepare(OpenRun(run), 1), 0, 1, {slice}, io);
+  writer.write(0);
+  EXPECT_EQ(io.num_syncs, 1);
+}
+
 int num_pieces = 0;
 
 TEST_F(WriterTest, EachPieceThatIsWrittenOrReadIsASignOfWork) {

@@ -478,6 +478,8 @@ TEST(BatchNormAlone, IsTorchsBitForBit) {
   EXPECT_EQ(c10::str(*BatchNorm2d(3)),
             "zero::BatchNorm2d(3, eps=1e-05, momentum=0.1, affine=true, "
             "track_running_stats=true)");
+  EXPECT_THAT(c10::str(*BatchNorm1d(nn::BatchNormOptions(3).momentum(c10::nullopt))),
+              HasSubstr("momentum=None"));
 }
 
 TEST(BatchNormAlone, RefusesOtherDimensions) {

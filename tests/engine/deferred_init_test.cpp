@@ -209,6 +209,15 @@ std::vector<Constructor> exact_constructors() {
          m.register_buffer("copy", torch::empty({3, 4}).copy_(w));
          param(m, "twice", w * 2 + 1);
        }},
+      {"values of another tensor's shape or type",
+       [](nn::Module& m) {
+         const at::Tensor w = param(m, "w", torch::full({3, 4}, 0.5));
+         m.register_buffer("ones_like", torch::ones_like(w));
+         m.register_buffer("full_like", torch::full_like(w, 3));
+         m.register_buffer("new_zeros", w.new_zeros({2}));
+         m.register_buffer("new_ones", w.new_ones({2}));
+         m.register_buffer("new_full", w.new_full({2}, 3));
+       }},
       {"in-place operations on views",
        [](nn::Module& m) {
          const at::Tensor w = param(m, "w", torch::zeros({4, 6}));

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "checkpoint/reader.h"
 #include "checkpoint/safetensors_writer.h"
 #include "tests/engine/unit_contract.h"
 #include "zero/deferred_init.h"
@@ -13,7 +14,9 @@ namespace zero::testing::ignored_test {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Pair;
 namespace nn = torch::nn;
 
 struct LayerImpl : nn::Module {
@@ -394,6 +397,21 @@ TEST_F(IgnoredTest, ATiedParameterIsIgnoredUnderAllOfItsNames) {
   EXPECT_THAT(tied({{"b.weight"}}), HasSubstr("would be ignored in part"));
   EXPECT_THAT(tied({{"a"}, {"b", false}}), HasSubstr("which 'b' leaves alone"));
   EXPECT_EQ(tied({{"a"}, {"b"}}), "no error");
+}
+
+TEST_F(IgnoredTest, ATiedParameterIsSavedUnderAllOfItsNames) {
+  whole.ignored = {{"*.weight"}};
+  const auto expect_both = [](const std::string& path) {
+    EXPECT_THAT(checkpoint::Reader(path).manifest().aliases,
+                ElementsAre(Pair("b.weight", "a.weight")));
+  };
+  const auto tied = [] {
+    const DeferredInit guard;
+    return std::make_shared<TiedImpl>();
+  };
+  expect_both(save_seed(*tied(), whole, run + "/seed", {}));
+  Engine engine(tied(), whole);
+  expect_both(save_checkpoint(engine, run, {.step = 1}));
 }
 
 TEST_F(IgnoredTest, CallsAboutShardsNameThem) {

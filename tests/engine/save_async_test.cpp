@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -276,6 +277,22 @@ TEST_F(SaveAsync, HoldsWhatAForwardChangesBesideIt) {
     EXPECT_TRUE(other.full_parameter("v").equal(v)) << step;
   };
   for (int64_t step = 0; step < 3; ++step) save_beside_forward(step);
+}
+
+// The first one writes 64 MiB more than each of the others.
+TEST_F(SaveAsync, EachIsToldTheSecondsOfItsOwnWork) {
+  Engine engine(deferred_gpt2(tiny), options);
+  const auto seconds_of = [&](const SavedState& state) {
+    const auto save = save_async(engine, run, state);
+    save->wait();
+    return save->cpu_seconds();
+  };
+  SavedState large{.step = 1};
+  large.user["large"].resize(64 << 20);
+  const double of_large = seconds_of(large);
+  EXPECT_LT(std::min({seconds_of({.step = 2}), seconds_of({.step = 3}),
+                      seconds_of({.step = 4})}),
+            of_large);
 }
 
 TEST_F(TwoRanks, OneWaitsForTheOther) {

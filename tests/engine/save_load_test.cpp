@@ -13,7 +13,8 @@
 #include "checkpoint/manifest.h"
 #include "checkpoint/open_run.h"
 #include "checkpoint/safetensors_writer.h"
-#include "tests/engine/training.h"
+#include "engine/save/sources.h"
+#include "tests/engine/unit_contract.h"
 #include "zero/deferred_init.h"
 #include "zero/errors.h"
 
@@ -24,6 +25,7 @@ namespace fs = std::filesystem;
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class SaveLoad : public ::testing::Test {
  protected:
@@ -468,6 +470,21 @@ TEST_F(SaveLoad, FrozenWeightsMayBeLeftOut) {
   }
 }
 
+TEST(SourcesOfWeights, TellTwentyProblemsAndTheNumberOfOthers) {
+  const auto told_of = [](int num_unknown) -> std::string {
+    OfferedTensors offered;
+    for (int i = 0; i < num_unknown; ++i) offered["w" + std::to_string(i)];
+    try {
+      find_sources({}, {}, offered, {}, "file", "cure");
+    } catch (const checkpoint::CheckpointError& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  EXPECT_THAT(told_of(20), AllOf(HasSubstr("w19 is not"), Not(HasSubstr("more"))));
+  EXPECT_THAT(told_of(21), HasSubstr("and 1 more that are not in the model"));
+}
+
 TEST_F(SaveLoad, TiedWeightsAreStoredOnce) {
   train_and_save(2, 1);
   std::ifstream manifest(path + "/manifest.json");
@@ -549,6 +566,19 @@ TEST_F(TiedPair, MayStandInAFileUnderBothNames) {
       EXPECT_TRUE(torch::equal(engine.full_parameter("linear.weight"), weight));
     });
   }
+}
+
+TEST_F(TiedPair, MayHaveAnotherNameInAFile) {
+  fs::create_directories(run);
+  checkpoint::SafetensorsWriter writer(run, {{"lm_head.weight", DType::kFp32, {20, 20}}},
+                                       1 << 30);
+  writer.write("lm_head.weight", 0, {weight.const_data_ptr<float>(), 400});
+  writer.finish();
+  each_rank(1, false, [&](Engine& engine) {
+    EXPECT_ANY_THROW(load_safetensors(engine, run, {}));
+    load_safetensors(engine, run, {.renamed = {{"head*", "lm_head*"}}});
+    EXPECT_TRUE(torch::equal(engine.full_parameter("linear.weight"), weight));
+  });
 }
 
 struct NormedImpl : torch::nn::Module {

@@ -90,10 +90,12 @@ TEST_F(SaveSeed, LoadsOnAnyNumberOfRanksAsAStartWithoutIt) {
 }
 
 TEST_F(SaveSeed, IsACheckpointOfFormatAndHashes) {
-  const std::string path = seed();
+  const std::string path =
+      save_seed(*deferred_gpt2(config), options, run, {.position = R"({"batch":7})"});
   EXPECT_TRUE(checkpoint::verify(path).is_sound());
   checkpoint::Reader reader(path);
   EXPECT_EQ(reader.manifest().step, 0);
+  EXPECT_EQ(reader.manifest().position, R"({"batch":7})");
   EXPECT_EQ(reader.manifest().aliases.at("lm_head.weight"), "transformer.wte.weight");
 }
 

@@ -181,6 +181,24 @@ TEST_F(DraftsOfWholeMasters, LeaveAloneWhatSomebodyReads) {
   EXPECT_NE(is_read[0], 3);
 }
 
+// What is read from now on is the shard, wherever earlier readers look.
+TEST_F(DraftsOfWholeMasters, ThatWereTakenAreReadAsTheShard) {
+  draft_all();
+  queue.begin({1, 1, 1}, 0.5, 1);
+  queue.finish();
+  const float taken = master(1);
+  float seen = 0;
+  Held reader(*device, [&] { seen = master(1); });
+  queue.hold_back(1, reader.done());
+  queue.begin({2, 2, 2}, 0.5, 1);  // in place
+  queue.updated(0).synchronize();
+  EXPECT_FALSE(queue.updated(1).query());
+  reader.let_go();
+  queue.finish();
+  EXPECT_EQ(seen, taken);
+  EXPECT_LT(master(1), taken);
+}
+
 TEST_P(Drafts, ThatAreDroppedLeaveAllAsItWas) {
   draft_all();
   wait_for_drafts();

@@ -165,6 +165,15 @@ TEST_F(UnitOptions, WhatCannotBeMeantIsRefused) {
   EXPECT_THAT(refused(), HasSubstr("layers.2, which is merged into (root)"));
 }
 
+TEST_F(UnitOptions, APatternThatMatchesNothingIsToldWhatNamesLookLike) {
+  options.unit_options = {{"layer.*", DType::kFp32}};
+  HolderImpl<LayerImpl> of_one(0);
+  EXPECT_THAT(error_of([&] { plan_groups(of_one, options); }),
+              HasSubstr("names look like unit or (root)"));
+  EXPECT_THAT(error_of([&] { plan_groups(*nn::Linear(2, 2), options); }),
+              HasSubstr("no units but its (root)"));
+}
+
 // A layer that two others hold, whose number no path of its own tells.
 struct OuterImpl : nn::Module {
   explicit OuterImpl(Unit<LayerImpl> shared) : inner(std::move(shared)) {

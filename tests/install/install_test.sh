@@ -111,6 +111,8 @@ for ranks in 1 2; do
   said="$(own "$ranks" generate own --prompt "the cat " --num-tokens 6 --greedy; echo .)"
   [ "${said%$'\n'.}" = "$text" ] || fail "an own language model says '$said' on $ranks ranks, and of whole texts '$text'"
 done
+said="$(own 1 generate own --prompt "the cat " --num-tokens 6 --greedy --verbose)"
+grep -q "keys and values 14.0 KiB" <<<"$said" || fail "2 layers of 64 numbers plan for 14 tokens: $said"
 echo "ok: an own language model reads each token once"
 
 # What the own model of images predicts is the same on any ranks, and right of pictures that it knows.

@@ -2,10 +2,12 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "engine/watch/trace.h"
 #include "tests/engine/traffic_story.h"
 #include "tests/standin/gpu_of_tests.h"
+#include "zero/save_load.h"
 
 namespace zero::testing::traffic_standin_test {
 namespace {
@@ -23,6 +25,20 @@ Options on_gpu(const Work& work) {
 TEST(TrafficOfGpus, IsThePlans) {
   for (const int ranks : {1, 2, 4})
     expect_planned_traffic_throughout(ranks, on_gpu(Work{.rows = 4}));
+}
+
+TEST(TrafficOfGpus, IsOfStepsAlone) {
+  const std::string run = ::testing::TempDir() + "traffic_standin";
+  const Work work{.steps = 1, .micro_batches = 1};
+  Options options = on_gpu(work);
+  options.offload = Offload::kNone;
+  const auto save = [&](Engine& engine, Gpt2Impl&, int) {
+    const Traffic before = engine.traffic();
+    save_checkpoint(engine, run, {.step = 1}, /*replace=*/true);
+    EXPECT_EQ(engine.traffic(), before);
+  };
+  train(1, options, work, {.before_step_end = {}, .after_step = save});
+  std::filesystem::remove_all(run);
 }
 
 // What is seen of two steps on rank 0, and of the second one drawn.

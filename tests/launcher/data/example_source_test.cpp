@@ -93,6 +93,25 @@ TEST_F(ExampleSourceTest, ThoseThatAreTooLongAreErrors) {
   }
 }
 
+TEST_F(ExampleSourceTest, OfThoseThatAreTooLongTwentyAreNamed) {
+  const auto complaint = [&](size_t count) -> std::string {
+    write("t.tok", llmq(std::vector<uint32_t>(2 * count, 1), 20));
+    write_targets(std::vector<unsigned char>(2 * count, 1));
+    std::vector<int64_t> begins;
+    for (size_t i = 0; i <= count; ++i) begins.push_back(static_cast<int64_t>(2 * i));
+    write_index(begins);
+    try {
+      source().num_samples({.seq_len = 0});
+    } catch (const DataError& error) {
+      return error.problem();
+    }
+    return "";
+  };
+  EXPECT_THAT(complaint(20), ::testing::EndsWith("\n  - a.jsonl, line 30: 2 tokens"));
+  EXPECT_THAT(complaint(21),
+              ::testing::EndsWith("\n  - a.jsonl, line 30: 2 tokens\n  - ..."));
+}
+
 TEST_F(ExampleSourceTest, OrTheyAreLeftOut) {
   EXPECT_THAT(read(source(TooLong::kDrop), 3).inputs, ElementsAre(1, 2, 0, 9, 0, 0));
   EXPECT_THAT(source(TooLong::kDrop).notes({.seq_len = 3}),

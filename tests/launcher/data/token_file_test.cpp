@@ -233,6 +233,32 @@ TEST_F(TokenFileTest, SaysThatMegatronPairsAreNotReadYet) {
   expect_refused(write("other.idx", "x"), {"Megatron", "other.idx"});
 }
 
+TEST_F(TokenFileTest, RefusesWhatBeginsAsNoTextDoes) {
+  const std::pair<std::string, const char*> kinds[] = {
+      {"\x7f"
+       "ELF",
+       "a program"},
+      {"PAR1", "a parquet table"},
+      {std::string("ARROW1\0\0", 8), "an Arrow table"},
+      {std::string("SQLite format 3\0", 16), "an SQLite database"},
+      {"\x89HDF", "an HDF5 file"},
+      {"\x93NUMPY", "a NumPy array"},
+      {"PK\x03\x04", "a zip archive"},
+      {"\x1f\x8b", "gzip"},
+      {"BZh91AY&SY", "bzip2"},
+      {"\xfd"
+       "7zXZ",
+       "xz"},
+      {"\x28\xb5\x2f\xfd", "zstd"},
+      {"%PDF-", "a PDF"},
+      {"\xff\xfe", "UTF-16"},
+      {"\xfe\xff", "UTF-16"}};
+  for (const auto& [begin, name] : kinds)
+    expect_refused(write("a.txt", begin + " and the rest, PAR1"),
+                   {std::string("this is no text but ") + name, "a.txt, byte 0",
+                    "or --bytes to learn its bytes"});
+}
+
 TEST_F(TokenFileTest, RefusesAMixOfKinds) {
   const auto a = write("c/a.bin", gpt2({1})), b = write("c/readme", "hello");
   expect_refused(path("c"), {"mixes two kinds", a + " is llm.c gpt2", b + " is text",

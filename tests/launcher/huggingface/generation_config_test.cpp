@@ -10,6 +10,7 @@ namespace zero::launcher::generation_config_test {
 namespace {
 
 using testing::ElementsAre;
+using testing::HasSubstr;
 using testing::IsEmpty;
 
 class EndsOfTexts : public checkpoint::testing::CheckpointTest {
@@ -39,6 +40,29 @@ TEST_F(EndsOfTexts, WhatTheFileAsksForInVainIsTold) {
   EXPECT_THAT(take_over(read_generation_config(run), true, is_given, settings),
               ElementsAre("generation_config.json: always the likeliest token, not used: "
                           "no_repeat_ngram_size num_beams"));
+}
+
+TEST_F(EndsOfTexts, HowTokensAreDrawnIsTakenOverWhole) {
+  write("generation_config.json",
+        R"({"do_sample": true, "temperature": 0.7, "top_k": 5, "top_p": 0.5,
+            "min_p": 0.1, "repetition_penalty": 1.2})");
+  Settings settings{.sample_greedy = true};
+  const auto is_given = [](const std::string&) { return false; };
+  EXPECT_THAT(take_over(read_generation_config(run), true, is_given, settings),
+              ElementsAre("generation_config.json: repetition_penalty 1.2, temperature "
+                          "0.7, top_k 5, top_p 0.5, min_p 0.1"));
+  EXPECT_FALSE(settings.sample_greedy);
+  EXPECT_EQ(settings.sample_temperature, 0.7);
+  EXPECT_EQ(settings.sample_top_k, 5);
+  EXPECT_EQ(settings.sample_top_p, 0.5);
+  EXPECT_EQ(settings.sample_min_p, 0.1);
+  EXPECT_EQ(settings.sample_repetition_penalty, 1.2);
+}
+
+TEST_F(EndsOfTexts, AValueThatNoTextCanHaveIsRefused) {
+  write("generation_config.json", R"({"top_p": 2})");
+  EXPECT_THAT(checkpoint::testing::error_of([&] { read_generation_config(run); }),
+              HasSubstr("top_p is 2; allowed: a number from 0 to 1"));
 }
 
 }  // namespace

@@ -123,6 +123,18 @@ TEST(Generate, LogProbabilitiesAreThoseOfTheLogits) {
   EXPECT_FALSE(made_by(Reader(logits), {{{2}}}, greedy(2))[0].log_probs);
 }
 
+TEST(Generate, TextsAtOnceAreAsLongAsTheLongestAndTheContextAllows) {
+  ModelShape shape;
+  const auto tokens = [&](int64_t context) {
+    shape.seq_len = context;
+    const TextsAtOnce texts = texts_at_once({{{1, 2, 3}}, {{4}}}, greedy(5), shape);
+    EXPECT_EQ(texts.rows, 2);
+    return texts.tokens;
+  };
+  EXPECT_EQ(tokens(kContext), 8);
+  EXPECT_EQ(tokens(6), 6);
+}
+
 TEST(Generate, RowsEndEachByItself) {
   const TokenRow end = {3};
   Reader reader(counting);
@@ -191,7 +203,8 @@ TEST(Generate, APromptAndItsTextAreTheWhole) {
   EXPECT_EQ(shown, "cd");
 }
 
-// As a tokenizer does whose first token of a text has no blank before it.
+// As a tokenizer does whose first token of a text has no blank before it, and which tells
+// of a token once it knows the next.
 TEST(Generate, WhatFollowsATextIsWrittenAsItsRest) {
   Settings settings;
   settings.sample_tokens = 2;
@@ -202,9 +215,12 @@ TEST(Generate, WhatFollowsATextIsWrittenAsItsRest) {
     Reader reader(counting);
     const TextManner manner{
         .shows_prompt = false, .speech = [](int64_t) {
-          return [begins = true](std::optional<int64_t> token) mutable {
-            if (!token) return std::string();
-            return (std::exchange(begins, false) ? "" : " ") + std::to_string(*token);
+          return [begins = true,
+                  waits = std::string()](std::optional<int64_t> token) mutable {
+            std::string told = std::exchange(waits, "");
+            if (token)
+              waits = (std::exchange(begins, false) ? "" : " ") + std::to_string(*token);
+            return told;
           };
         }};
     return make_texts(reader, {{{5, 6}, 0, 0, {}, is_answered}}, settings, shape, manner)

@@ -74,6 +74,7 @@ TEST(SamplingTest, FiltersKeepTheLikeliest) {
   EXPECT_THAT(drawn_from(kRising, {.temperature = 1, .min_p = 0.51}), ElementsAre(2, 3));
   EXPECT_THAT(drawn_from(kRising, {.temperature = 1, .min_p = 0.49}),
               ElementsAre(1, 2, 3));
+  EXPECT_THAT(drawn_from({1, 5, 1, 1}, {.temperature = 1, .min_p = 1}), ElementsAre(1));
 }
 
 TEST(SamplingTest, FiltersComeInTheOrderOfTransformers) {

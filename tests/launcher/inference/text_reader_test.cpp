@@ -2,6 +2,10 @@
 
 #include <gmock/gmock.h>
 
+#include <thread>
+
+#include "engine/comm/thread_ranks.h"
+
 namespace zero::launcher::text_reader_test {
 namespace {
 
@@ -64,6 +68,22 @@ TEST(TimedReader, TellsPromptsFromWhatFollows) {
   EXPECT_THAT(text, HasSubstr("prompt: 4 tokens, "));
   EXPECT_THAT(text, HasSubstr("; 2 more, "));
   EXPECT_THAT(text, HasSubstr("; 3.0 GiB of memory"));
+}
+
+TEST(ReadingTimes, OfRanksBesideEachOtherAreTheTokensOfAllInTheSecondsOfOne) {
+  const auto ranks = make_thread_ranks(2);
+  std::vector<ReadingTimes> times(2);
+  std::vector<std::jthread> threads;
+  for (size_t r = 0; r < 2; ++r)
+    threads.emplace_back([&, r] {
+      times[r].add(/*are_of_prompts=*/true, 10, 2);
+      times[r].add(/*are_of_prompts=*/false, 4, 1);
+      times[r].add_up(*ranks[r]);
+    });
+  threads.clear();
+  for (const ReadingTimes& each : times)
+    EXPECT_THAT(each.describe(0), HasSubstr("prompt: 20 tokens, 10.0 a second; 8 more, "
+                                            "8.0 a second;"));
 }
 
 }  // namespace

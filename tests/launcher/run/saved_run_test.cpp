@@ -110,6 +110,51 @@ TEST(SavedRun, OlderOnesTellOfNoFractionHeldOut) {
   EXPECT_THAT(changed_keys(older, now), ::testing::ElementsAre("eval_fraction"));
 }
 
+// All that belongs to a machine or to tests.
+Settings of_a_machine() {
+  Settings settings;
+  settings.ranks = settings.threads = settings.adam_threads = 4;
+  settings.hosts = settings.tokenizer = settings.python = "here";
+  settings.device = "cpu";
+  settings.bind = false;
+  settings.hang_timeout = settings.chaos = 5;
+  settings.host_memory = settings.device_memory = 1 << 30;
+  settings.ignore_plan = settings.offload_activations = true;
+  settings.offload = "none";
+  settings.device_state_fraction = "0.5";
+  settings.grad_sums = "device";
+  settings.speculate = "auto";
+  settings.pin = "transfers";
+  settings.shard_over = "host";
+  settings.allow_missing = settings.allow_extra = {"a*"};
+  settings.dump_state = settings.trace_comm = "there";
+  settings.delay = {"forward=5"};
+  return settings;
+}
+
+TEST(SavedRun, AnotherUseOfItsModelTakesNothingOfTheMachine) {
+  Settings settings = of_a_machine();
+  settings.tf32 = true;
+  settings.lora = "r=4";
+  settings.adapter = "here";
+  EXPECT_EQ(to_json(settings_for_use(settings)), to_json(Settings()));
+  settings.lr = 0.125;
+  EXPECT_EQ(settings_for_use(settings).lr, 0.125);
+}
+
+TEST(SavedRun, ARunGoesOnWithoutWhatBelongedToOneStart) {
+  Settings settings = of_a_machine();
+  settings.share_gpu = settings.take_over = true;
+  settings.out = settings.init_report = "there";
+  settings.time_limit = 60;
+  settings.resume = "must";
+  settings.overrides = {"lr"};
+  settings.trace = {1, 2};
+  EXPECT_EQ(to_json(settings_to_go_on(settings)), to_json(Settings()));
+  settings.tf32 = true;
+  EXPECT_TRUE(settings_to_go_on(settings).tf32);
+}
+
 TEST(Progress, ComesBack) {
   const Progress progress = {7, 56, 2, 1, 4, 6, 3, 2.125};
   EXPECT_EQ(parse_progress(to_text(progress), ""), progress);

@@ -37,6 +37,13 @@ TEST(Shares, OfManyStepsTheLongerOneCountsForMore) {
   EXPECT_EQ(mean.mean().optimizer, 0.25);
 }
 
+TEST(Shares, OfCoresCountEachCore) {
+  EXPECT_EQ(share_of_cores(2, 4, 2), 0.25);
+  EXPECT_EQ(share_of_cores(-1, 4, 2), 0) << "a thread has ended";
+  EXPECT_EQ(share_of_cores(2, 0, 2), 0);
+  EXPECT_EQ(share_of_cores(2, 4, 0), 0);
+}
+
 TEST(BoundBy, WhatIsBusyForTheLongestTime) {
   EXPECT_EQ(bound_by(shares(0.91, 0.05, 0.9, 0.2, 0.3)), Bound::kCompute);
   EXPECT_EQ(bound_by(shares(0.45, 0.5, 0.93, 0.4, 0.3)), Bound::kWeights);

@@ -5,6 +5,8 @@
 #include <functional>
 #include <vector>
 
+#include "launcher/settings/setting_table.h"
+
 namespace zero::launcher::same_settings_test {
 namespace {
 
@@ -29,6 +31,8 @@ TEST(SameSettings, AreThoseThatMakeARun) {
 
 TEST(SameSettings, AHostMayHaveItsOwnThreadsMemoryAndTraces) {
   EXPECT_EQ(lines_with([](Settings& s) {
+              s.ranks = 2;
+              s.hosts = "hosts";
               s.threads = 3;
               s.adam_threads = 4;
               s.bind = false;
@@ -46,24 +50,27 @@ TEST(SameSettings, AHostMayHaveItsOwnThreadsMemoryAndTraces) {
 TEST(SameSettings, Rank0DecidesHowARunIsWatchedAndEnded) {
   EXPECT_EQ(lines_with([](Settings& s) {
               s.resume = "never";
+              s.take_over = true;
               s.time_limit = 60;
+              s.metrics = {"csv"};
               s.log_every = 7;
-              s.keep = 2;
+              s.keep = 3;
+              s.keep_every = 5;
+              s.on_save_error = "continue";
             }),
             defaults());
 }
 
 TEST(SameSettings, OfPlacesOnlyWhetherTheyAreGivenCounts) {
-  const auto start = [](const std::string& folder) {
-    return lines_with([&](Settings& s) { s.init_from = folder; });
-  };
-  EXPECT_EQ(start("/here"), start("/there"));
-  EXPECT_NE(start("/here"), defaults());
-  const auto evaluated = [](const std::string& path) {
-    return lines_with([&](Settings& s) { s.eval_data = {path}; });
-  };
-  EXPECT_EQ(evaluated("/here"), evaluated("/there"));
-  EXPECT_NE(evaluated("/here"), defaults());
+  for (const char* key :
+       {"data", "eval_data", "init_from", "adapter", "tokenizer", "out", "init_report",
+        "dump_state", "eval_choices", "sample_prompts"}) {
+    const auto with = [&](const std::string& path) {
+      return lines_with([&](Settings& s) { find_setting(key)->assign(s, {path}); });
+    };
+    EXPECT_EQ(with("/here"), with("/there")) << key;
+    EXPECT_NE(with("/here"), defaults()) << key;
+  }
 }
 
 }  // namespace

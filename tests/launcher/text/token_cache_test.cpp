@@ -189,6 +189,20 @@ TEST_F(TokenCache, RemovesWhatADeadProcessLeftAndNoOther) {
   EXPECT_TRUE(fs::exists(alive));
 }
 
+// By what the first texts became, 10^18 bytes of 3.
+TEST_F(TokenCache, NeedsRoomForWhatIsNotReadYetAlone) {
+  std::string& script = options_.command.back();
+  const std::string written = "\"written\": 2";
+  script.replace(script.find(written), written.size(),
+                 "\"written\": 1" + std::string(18, '0'));
+  EXPECT_NO_THROW(run()) << "all is read";
+  write("a.txt", "abcdef");
+  const Error error = error_of_run();
+  EXPECT_EQ(error.code(), ExitCode::kEnvironment);
+  EXPECT_THAT(error.what(), HasSubstr("the tokens of these texts need about"));
+  EXPECT_THAT(error.what(), HasSubstr("--token-cache"));
+}
+
 TEST_F(TokenCache, NamesTheFolderThatCannotBe) {
   write("file", "");
   options_.cache = path("file") + "/cache";
