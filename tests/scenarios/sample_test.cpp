@@ -152,7 +152,8 @@ TEST_F(Sampling, LikelihoodsOfChoicesAreTheSameOnAnyRanks) {
         run(ranks, verb("eval", {"--from", path("a"), "--choices", path("choices.jsonl"),
                                  "--threads=1", "--micro-batch=2", "--to", path(to)}));
     EXPECT_EQ(outcome.rc, 0) << outcome.err;
-    EXPECT_THAT(outcome.out, HasSubstr("by length 66.67 % | 3 questions"));
+    EXPECT_THAT(outcome.out,
+                HasSubstr("by length 66.67 % | 6 questions, 3 with an answer"));
   }
   EXPECT_EQ(read_file(path("to0")), read_file(path("to2")));
   std::vector<std::vector<double>> sums;

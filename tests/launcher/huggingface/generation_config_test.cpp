@@ -63,6 +63,9 @@ TEST_F(EndsOfTexts, AValueThatNoTextCanHaveIsRefused) {
   write("generation_config.json", R"({"top_p": 2})");
   EXPECT_THAT(checkpoint::testing::error_of([&] { read_generation_config(run); }),
               HasSubstr("top_p is 2; allowed: a number from 0 to 1"));
+  write("generation_config.json", R"({"top_k": 2.5})");
+  EXPECT_THAT(checkpoint::testing::error_of([&] { read_generation_config(run); }),
+              HasSubstr("top_k is 2.5; allowed: an integer"));
 }
 
 }  // namespace
