@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "checkpoint/error.h"
 #include "checkpoint/find.h"
 #include "checkpoint/tidy.h"
 #include "launcher/data/batches.h"
@@ -44,12 +45,13 @@ NewModel new_model(const ModelFamilies& models, const Settings& settings) {
   return made;
 }
 
-void require_no_steps(const std::string& folder, const std::string& flag) {
-  std::vector<checkpoint::StepFolder> steps;
-  use_folder(folder, flag, [&] { steps = checkpoint::list_steps(folder); });
+void require_no_steps(const std::string& folder, const std::string& flag) try {
+  const auto steps = checkpoint::list_steps(folder);
   if (steps.empty()) return;
   throw Error(ExitCode::kUsage, fmt::format("{} checkpoint(s) are there", steps.size()),
               folder, "another " + flag);
+} catch (const checkpoint::CheckpointError& error) {
+  throw Error(ExitCode::kCheckpoint, error.problem(), folder, "another " + flag + " DIR");
 }
 
 std::unique_ptr<checkpoint::RunLock> take_folder(const std::string& folder,

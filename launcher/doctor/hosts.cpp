@@ -109,8 +109,8 @@ Findings look_at_hosts(const std::string& path,
   const auto slots = slots_of_hosts(path);
   Findings findings(slots.size());
   std::vector<std::jthread> threads;
-  for (size_t i = 0; const auto& [host, num_slots] : slots) {
-    threads.emplace_back([&, &finding = findings[i], &name = host] {
+  for (size_t i = 0; const HostSlots& host : slots) {
+    threads.emplace_back([&, &finding = findings[i], &name = host.name] {
       finding = look_at_host(name, program, agent, environment);
     });
     ++i;

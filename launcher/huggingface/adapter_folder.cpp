@@ -125,14 +125,14 @@ std::vector<std::string> names_in_peft(const ModelFamily& family,
   return names;
 }
 
-std::vector<std::string> names_beside_factors(const std::string& path,
-                                              const ModelFamily& family) {
+std::set<std::string> names_beside_factors(const std::string& path,
+                                           const ModelFamily& family) {
   const std::string prefix = kAdapterPrefix;
-  std::vector<std::string> names;
+  std::set<std::string> names;  // one may be there under two
   const checkpoint::SafetensorsFolder folder(path, checkpoint::kAdapterFile);
   for (const auto& [name, tensor] : folder.tensors())
     if (name.starts_with(prefix) && !is_of_adapter(name))
-      names.push_back(name_here(family, name.substr(prefix.size())));
+      names.insert(name_here(family, name.substr(prefix.size())));
   return names;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -33,8 +34,8 @@ LoraOptions read_adapter(const std::string& path, const std::string& flag,
 
 // The parameters whose values that folder holds beside the adapters' factors, trained or
 // not.
-std::vector<std::string> names_beside_factors(const std::string& path,
-                                              const ModelFamily& family);
+std::set<std::string> names_beside_factors(const std::string& path,
+                                           const ModelFamily& family);
 
 // What an adapter_config.json says, in its own names of modules.
 LoraOptions judge_adapter(const nlohmann::json& config, const std::string& where);

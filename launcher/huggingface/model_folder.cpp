@@ -285,7 +285,7 @@ ModelFolder read_init_from(const Settings& settings, const ModelFamilies& models
   const ModelFamily& family = *find_family(models, model.family);
   add_adapter(model.config, read_adapter(settings.adapter, "--adapter", family),
               "--adapter");
-  const std::vector<std::string> names = names_beside_factors(settings.adapter, family);
+  const std::set<std::string> names = names_beside_factors(settings.adapter, family);
   if (!names.empty()) model.config[kLora][kCameAlong] = names;
   return model;
 }

@@ -29,7 +29,8 @@ bool change(T& setting, const T& value) {
 }
 
 // Batch norms see the samples of a pass together, of a rank or of all ranks: with other
-// passes or other ranks such a model learns something else.
+// passes or other ranks such a model learns something else. Models of images are taken to
+// have some.
 bool has_batch_norms(const Wish& wish) { return wish.task == Task::kImages; }
 
 // More of the units.

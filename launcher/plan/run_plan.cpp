@@ -185,13 +185,13 @@ std::string describe_offload(const RunPlan& plan) {
   return text;
 }
 
-std::vector<std::pair<std::string, int>> slots_of_hosts(const std::string& path) {
+std::vector<HostSlots> slots_of_hosts(const std::string& path) {
   constexpr char kCure[] = "--hosts FILE, a line for each host: name slots=N";
   std::error_code error;
   std::ifstream file(path);
   if (!std::filesystem::is_regular_file(path, error) || !file)
     throw Error(ExitCode::kUsage, "there is no such file", path, kCure);
-  std::vector<std::pair<std::string, int>> slots;
+  std::vector<HostSlots> slots;
   int64_t number = 0;
   for (std::string line; std::getline(file, line);) {
     ++number;
@@ -199,40 +199,44 @@ std::vector<std::pair<std::string, int>> slots_of_hosts(const std::string& path)
     std::istringstream words(line);
     std::string name;
     if (!(words >> name)) continue;
-    int here = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+    HostSlots here{name,
+                   std::max(1, static_cast<int>(std::thread::hardware_concurrency()))};
     for (std::string word; words >> word;) {
       if (word.starts_with("slot=") || word.starts_with("slots=")) {
         const auto told = parse_integer(word.substr(word.find('=') + 1));
         if (word.starts_with("slot=") || !told || *told < 1 || *told > 1 << 20)
           throw Error(ExitCode::kUsage, fmt::format("a host has \"{}\"", word),
                       fmt::format("{}, line {}", path, number), kCure);
-        here = static_cast<int>(*told);
+        here.slots = static_cast<int>(*told);
+        here.are_told = true;
       }
     }
-    const auto known =
-        std::ranges::find(slots, name, [](const auto& host) { return host.first; });
+    const auto known = std::ranges::find(slots, name, &HostSlots::name);
     if (known == slots.end())
-      slots.emplace_back(name, here);
+      slots.push_back(here);
     else
-      known->second += here;
+      known->slots += here.slots;
   }
   if (slots.empty()) throw Error(ExitCode::kUsage, "no host is listed", path, kCure);
   return slots;
 }
 
 // How many of the ranks mpirun starts on each host. It fills the slots of one after the
-// other. More ranks than those are dealt out evenly, and the first hosts get the rest.
+// other. More ranks than those are dealt out evenly, and the first hosts get the rest:
+// also where a host has as many slots as cores, which are not known here.
 static std::vector<int> ranks_of_hosts(const std::string& hosts_file, int num_ranks,
                                        bool may_oversubscribe) {
   std::vector<int> ranks;
   int left = num_ranks;
-  for (const auto& [name, slots] : slots_of_hosts(hosts_file)) {
-    const int here = std::min(slots, left);
+  const std::vector<HostSlots> hosts = slots_of_hosts(hosts_file);
+  for (const HostSlots& host : hosts) {
+    const int here = std::min(host.slots, left);
     if (here == 0) break;
     left -= here;
     ranks.push_back(here);
   }
-  if (left > 0 && !may_oversubscribe) {
+  if (left > 0 && !may_oversubscribe &&
+      std::ranges::all_of(hosts, &HostSlots::are_told)) {
     const int slots = num_ranks - left;
     throw Error(ExitCode::kUsage,
                 fmt::format("the hosts have {} slot{}, ranks is {}", slots,

@@ -124,13 +124,21 @@ bool fits_on_gpu(const RunPlan& plan, int64_t gpu_room);
 // What goes through a model at once under these settings.
 PassShape pass_shape(const Settings& settings, int num_ranks);
 
-// The slots of the hosts that a file of mpirun lists ("name slots=4" a line; without
-// slots, one a core of a machine like this one), as they come. Throws Error(kUsage) for a
-// file without hosts, or that cannot be read.
-std::vector<std::pair<std::string, int>> slots_of_hosts(const std::string& path);
+// How many ranks mpirun starts on a host: one a core where nobody has told, which is
+// taken to be one of a machine like this one.
+struct HostSlots {
+  std::string name;
+  int slots = 1;
+  bool are_told = false;
+};
+
+// Of the hosts that a file of mpirun lists ("name slots=4" a line), as they come. Throws
+// Error(kUsage) for a file without hosts, or that cannot be read.
+std::vector<HostSlots> slots_of_hosts(const std::string& path);
 
 // The most ranks that mpirun puts on one of them. Throws as slots_of_hosts(), and where
-// the hosts have fewer slots, unless mpirun may oversubscribe them (mpirun.h).
+// the hosts are told to have fewer slots, unless mpirun may oversubscribe them
+// (mpirun.h).
 int ranks_on_fullest(const std::string& hosts_file, int num_ranks,
                      bool may_oversubscribe = false);
 

@@ -90,7 +90,9 @@ std::string newest_of_run(const std::string& folder,
                           std::vector<std::string>* passed_over) {
   std::vector<std::string> damaged;
   const auto newest = checkpoint::newest_complete(folder, &damaged);
-  if (!damaged.empty()) refuse_unreadable(checkpoint::list_steps(folder).back().path);
+  const auto steps = checkpoint::list_steps(folder);
+  if (!damaged.empty() && !steps.empty() && (!newest || steps.back().step > newest->step))
+    refuse_unreadable(steps.back().path);
   if (!newest && !damaged.empty()) refuse_all(damaged, folder);
   if (passed_over) *passed_over = damaged;
   return newest ? newest->path : "";

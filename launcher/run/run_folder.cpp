@@ -47,16 +47,9 @@ void find_word(const std::string& folder, const std::string& word) {
 
 }  // namespace
 
-void create_folder(const std::string& path, const std::string& flag) {
-  use_folder(path, flag, [&] {
-    checkpoint::make_run_folder(path);
-    const checkpoint::Folder is_there(path);
-  });
-}
-
-void use_folder(const std::string& path, const std::string& flag,
-                const std::function<void()>& use) try {
-  use();
+void create_folder(const std::string& path, const std::string& flag) try {
+  checkpoint::make_run_folder(path);
+  const checkpoint::Folder is_there(path);
 } catch (const checkpoint::CheckpointError& error) {
   const std::string& problem = error.problem();  // "cannot ...: No such file"
   throw Error(ExitCode::kCheckpoint,

@@ -2,7 +2,6 @@
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -79,11 +78,6 @@ class RunFolder {
 // Make a run's folder, if it is missing. Throws Error(kCheckpoint) that names `flag`
 // where that cannot be.
 void create_folder(const std::string& path, const std::string& flag);
-
-// Do something with a run's folder, or where there will be one. Throws the same instead
-// of a CheckpointError.
-void use_folder(const std::string& path, const std::string& flag,
-                const std::function<void()>& use);
 
 // Where a run keeps the small files that came with the weights it started from.
 std::string source_folder(const std::string& folder);

@@ -64,13 +64,14 @@ void modernise(const ModelFamily& family, const ConfigClass& of, json& given) {
   for (const auto& [alias, key] : of.aliases) {
     const auto found = given.find(alias);
     if (found == given.end()) continue;
-    if (!given.contains(key)) given[key] = *found;
-    if (given[key] != *found)
-      throw wrong(family,
-                  fmt::format("{} is {} and {} is {}, which are two names of one value",
-                              key, shown(given[key]), alias, shown(*found)),
-                  fmt::format("{} alone", key));
+    const json value = *found;
     given.erase(alias);
+    if (given.value(key, json()).is_null()) given[key] = value;
+    if (value.is_null() || given[key] == value) continue;
+    throw wrong(family,
+                fmt::format("{} is {} and {} is {}, which are two names of one value",
+                            key, shown(given[key]), alias, shown(value)),
+                fmt::format("{} alone", key));
   }
   if (family.modernise) family.modernise(given);
 }
@@ -149,10 +150,17 @@ json overrides_in(const ModelFamily& family, const Settings& settings,
 // Adapters that are there have their values.
 void refuse_other_lora(const ModelFamily& family, const json& config,
                        const Settings& settings) {
-  const json is = config.value(kLora, json());
-  if (is.is_null() || settings.lora.empty() || is == to_json(*parse_lora(settings.lora)))
-    return;
-  throw wrong(family, "the model that is there has other adapters: " + shown(is),
+  const json there = config.value(kLora, json());
+  if (settings.lora.empty() || there.is_null()) return;
+  const LoraOptions is = lora_from_json(there, "config of model " + family.name);
+  // A folder of peft names modules by any end of their names.
+  const auto by_name = [](LoraOptions options) {
+    for (std::string& name : options.modules_to_save)
+      if (name.starts_with('*')) name.erase(0, 1);
+    return to_json(options);
+  };
+  if (by_name(is) == by_name(*parse_lora(settings.lora))) return;
+  throw wrong(family, "the model that is there has other adapters: " + shown(to_json(is)),
               "leave --lora out; or first zero_launch export --merge, and --init-from "
               "what that writes");
 }
@@ -167,7 +175,8 @@ ModelShape shape_with(const ModelFamily& family, json config, const Settings& se
       throw wrong(family, "parts is no setting of this model", "leave it out");
     shape.config[kParts] = settings.parts;
   }
-  if (!settings.lora.empty()) shape.config[kLora] = to_json(*parse_lora(settings.lora));
+  if (!settings.lora.empty() && shape.config.value(kLora, json()).is_null())
+    shape.config[kLora] = to_json(*parse_lora(settings.lora));
   shape.keys = family.keys;
   shape.dropout = settings.dropout;
   shape.loss_chunk = settings.loss_chunk;

@@ -279,7 +279,8 @@ TEST_F(SaveAsync, HoldsWhatAForwardChangesBesideIt) {
   for (int64_t step = 0; step < 3; ++step) save_beside_forward(step);
 }
 
-// The first one writes 64 MiB more than each of the others.
+// The first one writes 64 MiB more than each of the others. These are seconds of a core,
+// which a busy machine does not stretch.
 TEST_F(SaveAsync, EachIsToldTheSecondsOfItsOwnWork) {
   Engine engine(deferred_gpt2(tiny), options);
   const auto seconds_of = [&](const SavedState& state) {

@@ -68,7 +68,7 @@ struct Kernel<SumLossesPass> {
   static constexpr bool kSumsRows = false;
   static constexpr int kGroup = 1;
   SumLossesPass pass;
-  int64_t num_sums;  // 1
+  int64_t num_sums;  // 1: of all rows
 
   bool takes_groups() const { return false; }
   int64_t num_blocks(int) const { return num_sums; }

@@ -125,6 +125,7 @@ TEST(RunPlan, TheFullestHost) {
   EXPECT_EQ(fullest("# two\na slots=2\n\nb slots=8 # more\n", 6), 4);
   EXPECT_EQ(fullest("a slots=2 max_slots=8\na slots=1\n", 3), 3);
   EXPECT_EQ(fullest("a\n", 1), 1);
+  EXPECT_EQ(fullest("a\nb\n", 1 << 20), 1 << 19) << "as many slots as they have cores";
   for (const char* wrong : {"slots=0", "slots=-3", "slots=abc", "slots=", "slot=4"})
     EXPECT_THROW(fullest(std::string("a\nb ") + wrong + "\n", 6), Error) << wrong;
   EXPECT_THROW(ranks_on_fullest(folder.path("nowhere"), 1), Error);

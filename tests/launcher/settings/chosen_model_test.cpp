@@ -105,6 +105,9 @@ TEST(CompleteConfig, HasEachKeyUnderItsOwnName) {
   EXPECT_EQ(config["scale"], 3);
   EXPECT_EQ(config.size(), family.classes[0].defaults.size() + 1) << config;
   EXPECT_EQ(complete_config(family, {{"hidden_size", 48}, {"n_embd", 48}})["n_embd"], 48);
+  for (const json& nothing : {json{{"hidden_size", nullptr}, {"n_embd", 48}},
+                              json{{"hidden_size", 48}, {"n_embd", nullptr}}})
+    EXPECT_EQ(complete_config(family, nothing)["n_embd"], 48);
   EXPECT_EQ(complaint([&] {
               complete_config(family, {{"hidden_size", 32}, {"n_embd", 48}});
             }),
