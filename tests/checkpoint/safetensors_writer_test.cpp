@@ -125,16 +125,6 @@ TEST_F(SafetensorsWriterTest, ValuesAreRoundedToNearestEven) {
   EXPECT_TRUE(std::isnan(read[3]));
 }
 
-// Writes nothing.
-class NoDisk : public Io {
- public:
-  int num_syncs = 0;
-  ssize_t pwrite(int, const void*, size_t bytes, off_t) override {
-    return static_cast<ssize_t>(bytes);
-  }
-  int fsync(int) override { return ++num_syncs, 0; }
-};
-
 TEST_F(SafetensorsWriterTest, ManyMebibytesAreSyncedOnTheWay) {
   const std::vector<float> part(4 << 20);
   const int64_t numel = kSyncBytes / 4 + 2 * std::ssize(part);

@@ -83,6 +83,16 @@ bool has_h5py();
 std::vector<std::string> files_of(const std::string& folder);
 std::vector<std::string> leftovers_of(const std::string& run);  // is_temporary()
 
+// Writes nothing, and counts syncs.
+class NoDisk : public Io {
+ public:
+  int num_syncs = 0;
+  ssize_t pwrite(int, const void*, size_t bytes, off_t) override {
+    return static_cast<ssize_t>(bytes);
+  }
+  int fsync(int) override { return ++num_syncs, 0; }
+};
+
 // Counts every call that would change the disk, and lets the k-th (from 0) go wrong.
 class FaultyIo : public Io {
  public:

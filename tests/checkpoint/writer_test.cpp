@@ -70,14 +70,6 @@ TEST_F(WriterTest, AFewMebibytesAreSyncedOnce) {
   EXPECT_EQ(io.num_syncs, 1);
 }
 
-// Counts what would be written.
-class NoDisk : public CountingIo {
- public:
-  ssize_t pwrite(int, const void*, size_t bytes, off_t) override {
-    return static_cast<ssize_t>(bytes);
-  }
-};
-
 TEST_F(WriterTest, ManyMebibytesAreSyncedOnTheWay) {
   constexpr int64_t kNumel = (kSyncBytes + 8 * kChunkBytes) / 4;
   Slice slice{{Kind::kParam, "w", DType::kFp32, {kNumel}}, 0, kNumel};
