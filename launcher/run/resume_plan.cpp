@@ -90,10 +90,12 @@ std::string newest_of_run(const std::string& folder,
                           std::vector<std::string>* passed_over) {
   std::vector<std::string> damaged;
   const auto newest = checkpoint::newest_complete(folder, &damaged);
-  const auto steps = checkpoint::list_steps(folder);
-  if (!damaged.empty() && !steps.empty() && (!newest || steps.back().step > newest->step))
-    refuse_unreadable(steps.back().path);
-  if (!newest && !damaged.empty()) refuse_all(damaged, folder);
+  if (!damaged.empty()) {
+    const auto steps = checkpoint::list_steps(folder);
+    if (!steps.empty() && (!newest || steps.back().step > newest->step))
+      refuse_unreadable(steps.back().path);
+    if (!newest) refuse_all(damaged, folder);
+  }
   if (passed_over) *passed_over = damaged;
   return newest ? newest->path : "";
 }
